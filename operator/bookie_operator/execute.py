@@ -549,6 +549,7 @@ class Executor:
         self._answers[cluster.namespace, cluster.name] = known
         for order in plan.losses:
             self._check_lease()
+            began_s = self._loop_s()
             try:
                 answer = await self._bookies.accept_ledger_loss(
                     order.door,
@@ -562,7 +563,8 @@ class Executor:
                 answer = OrderAnswer(False, "unreachable", str(error))
             is_done = answer.is_done or answer.refused_reason == "missing"
             logger.warning("namespace=%s action=%s done=%s said=%s", cluster.namespace, order, is_done, answer.text)
-            known[order.operation_uid, order.ledger] = LedgerAnswer(is_done, answer.text, now_ms)
+            took_ms = int((self._loop_s() - began_s) * 1000)
+            known[order.operation_uid, order.ledger] = LedgerAnswer(is_done, answer.text, now_ms + took_ms, took_ms)
             self._crash.after_write(str(order))
 
     async def _fill(self, namespace: str, ask: FillHoles) -> None:

@@ -296,6 +296,9 @@ async def marks(bookies: BookieReader, cluster: Cluster, question: plan_marks.Ma
         told = await bookies.find_marked(doors.of(cluster, reader.pod), question.ids)
     except BookieUnreachable as error:
         return MarksLook(question.ids, now_ms, now_ms, reader=reader.name, problem=str(error))
+    if told.age_ms > plan_marks.VALID_MS:
+        problem = f"the look took {told.age_ms // 1000} s, for {told.marks} marks"
+        return MarksLook(question.ids, now_ms, now_ms, reader=reader.name, problem=problem)
     held = {one.bookie_id: {int(each.ledger_id): each.reason for each in one.first} for one in told.held}
     return MarksLook(question.ids, now_ms - told.age_ms, now_ms, held, reader.name)
 

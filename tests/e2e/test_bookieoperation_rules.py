@@ -89,6 +89,10 @@ def answer(kubeconfig: str, verb: str, name: str, body: Manifest, *, is_tried: b
         ({"type": "AcceptLedgerLoss", "target": OF_LEDGERS}, "spec.reason is shorter"),
         ({"type": "AcceptLedgerLoss", "reason": REASON, "target": {"ledgers": ["7"]}}, "which needs both"),
         ({"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["L7"]}}, "ledgers"),
+        (
+            {"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["9223372036854775808"]}},
+            "above 9223372036854775807",
+        ),
         ({"target": OF_LEDGERS | {"bookie": "ledgers-zone-a-0"}}, "belong to AcceptLedgerLoss"),
     ],
 )

@@ -301,8 +301,10 @@ class World:
     is_scheduling: bool = True  # False: new pods stay Pending
     marks: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by entry: the ids that an auditor misses
     marks_problem: str = ""  # why no bookie can look at marks
+    marks_take_ms: int = 0  # how long a look at them takes
     marks_asked: list[int] = field(default_factory=list)  # when
     ledgers_asked: list[tuple[str, int]] = field(default_factory=list)  # which a bookie was asked to end, and when
+    ledger_takes_ms: int = 0  # an attempt to end one
     ledgers_refused: dict[str, str] = field(default_factory=dict)  # why a bookie would not
     ledgers_ended: dict[str, tuple[tuple[str, ...], str]] = field(
         default_factory=dict
@@ -1167,7 +1169,7 @@ class World:
                 if one in self.entries[entry] and len(set(self.entries[entry]) & {one, *missing}) >= 2
             )
             held += [HeldBack(one, found)] if found else []
-        return MarkedLedgers(tuple(held), len(self.marks))
+        return MarkedLedgers(tuple(held), len(self.marks), self.marks_take_ms)
 
     async def forget_bookie(
         self, door: Door, bookie_id: str, *, cookie_version: int, operator_epoch: int
@@ -1233,6 +1235,7 @@ class World:
         assert operator_epoch > 0
         assert reason
         self.ledgers_asked.append((ledger, self.now_ms))
+        self.now_ms += self.ledger_takes_ms
         if why := self.ledgers_refused.get(ledger):
             return OrderAnswer(False, "may_answer", why)
         known = self.ledgers_ended.setdefault(ledger, (bookie_ids, by))  # who was first stands in the record

@@ -84,9 +84,12 @@ async def end(
     shared: Shared, ledger_id: LedgerId, bookies: Collection[BookieId], *, by: str, reason: str
 ) -> LedgerMetadata:
     """Plan and accept at once; return the ledger's record. One that is closed already is left as it is, so that this
-    may be asked for again whatever became of the last answer. Raises what `plan` and `accept` raise."""
+    may be asked for again whatever became of the last answer. `bookies`: also such as this ledger does not name, which
+    are no part of it: one loss has ledgers of several ensembles. Raises what `plan` and `accept` raise."""
+    metadata, _ = await shared.ledgers.get(ledger_id)
+    named = [one for one in bookies if metadata.last_segment_names(one)]
     try:
-        wanted = await plan(shared, ledger_id, bookies, by=by, reason=reason)
+        wanted = await plan(shared, ledger_id, named or bookies, by=by, reason=reason)
     except errors.GrantRefused as error:
         if error.reason != CLOSED:
             raise

@@ -239,7 +239,7 @@ class AdminPorts:
     ) -> OrderAnswer:
         assert door.uid, "nothing that changes a bookie travels in clear"
         call = calls.accept_ledger_loss(int(ledger), bookie_ids, by=by, reason=reason, operator_epoch=operator_epoch)
-        return await self._ask(door, call)
+        return await self._ask(door, replace(call, deadline_s=SCAN_DEADLINE_S))  # a pass waits for it
 
     async def change_settings(self, door: Door, wanted: Mapping[str, str], *, operator_epoch: int) -> OrderAnswer:
         assert door.uid, "nothing that changes a bookie travels in clear"

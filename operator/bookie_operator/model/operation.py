@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from bookie.base.ids import LEDGER_ID_MAX
 from bookie_operator.model import rules, values
 from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME
@@ -231,6 +232,8 @@ def problems(spec: OperationSpec) -> Iterator[str]:
     of_ledgers = (bool(spec.target.ledgers), bool(spec.target.given_up))
     if any(of_ledgers) if spec.type is not OperationType.ACCEPT_LEDGER_LOSS else not all(of_ledgers):
         yield said["operationLedgers"]
+    if any(int(ledger) > LEDGER_ID_MAX for ledger in spec.target.ledgers):
+        yield said["operationLedgerIds"]
     if spec.type in EXPLAINED and len(spec.reason) < rules.REASON_MIN:
         yield said["operationReason"]
 

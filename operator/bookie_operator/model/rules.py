@@ -844,6 +844,13 @@ OPERATION = (
         name="operationLedgers",
     ),
     CelRule(
+        "!has(self.target.ledgers) || self.target.ledgers.all(l, l.size() < 19 || l <= '9223372036854775807')",
+        "spec.target.ledgers: no ledger has an id above 9223372036854775807 (2^63-1): take the ids from"
+        " `bookie integrity status` of a bookie",
+        field=".target",
+        name="operationLedgerIds",
+    ),
+    CelRule(
         f"!(self.type in {list(EXPLAINED_TYPES)!r}) || (has(self.reason) && self.reason.size() >= {REASON_MIN})",
         f"spec.reason is shorter than {REASON_MIN} characters: say why, for whoever reads it a year later",
         field=".reason",

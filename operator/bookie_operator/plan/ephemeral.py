@@ -60,6 +60,15 @@ def holds_data(one: Assessed) -> str:
     return f"the volumes of {case.name} go with its pod (kind Ephemeral), so that it is drained and begun anew instead"
 
 
+def may_hold_data(seen: Observation, one: Assessed) -> str:
+    """Return why the pod of this bookie, which is down, must not be replaced; "" when nothing goes with it. Where
+    nobody could list cookies, one that was never seen to live may have served unseen, unless the fleet never served."""
+    is_unseen = one.case.is_ephemeral and one.case.pod is not None and not one.case.is_listed
+    if is_unseen and seen.cluster.status.instance_id is not None:
+        return f"nobody could list cookies, and what {one.case.name} has goes with its pod (kind Ephemeral)"
+    return holds_data(one)
+
+
 def _is_to_begin_anew(seen: Observation, case: BookieCase) -> bool:
     entry = seen.cluster.status.bookie(case.name)
     stored = entry.leaving if entry is not None else None

@@ -3,8 +3,11 @@
 A bookie does it, as `bookie ledger accept-loss` would (spec/metadata.md#M49): it hears every named one first, refuses
 while any of them might still answer, and writes who, why and what into the ledger's own record in the write that closes
 it. So nothing is judged here but whom to ask, and nothing has to be remembered: a ledger that is closed is done, and is
-asked for again when its answer was lost. Some at a time, and after a refusal not before a minute: each attempt is a
-recovery. Nobody is stopped (spec/operator.md#U15).
+asked for again when its answer was lost. Each attempt is a recovery, for which the pass waits. So there is one in a
+pass, that which was asked for longest ago, then a rest as long as it took, and after a refusal a minute. Whoever
+deletes the operation, or pauses the cluster, therefore stops all but the one that is under way. And consent ends with
+`expiresAfter`: what was refused until then may be another loss a month later. Nobody is stopped
+(spec/operator.md#U15).
 """
 
 from collections.abc import Iterator
@@ -24,30 +27,34 @@ from bookie_operator.plan.operation_queue import Said
 
 CAPABILITY = "ledger-loss"  # of bookies: they can be asked
 AGAIN_MS = 60_000
-AT_ONCE = 4
-_SAID_MAX = 256
+_SAID_MAX, _NAMED_MAX = 256, 8
 
 
 def orders(seen: Observation) -> tuple[AcceptLedgerLoss, ...]:
-    """Return what to ask for now, after the status is stored."""
-    found: list[AcceptLedgerLoss] = []
-    for operation, spec in operation_queue.of_type(seen, OperationType.ACCEPT_LEDGER_LOSS):
-        reader = _reader(seen)
-        if reader is None or any(hindrances(seen, spec)):
-            continue
-        assert reader.pod is not None
-        door, ids = doors.of(seen.cluster, reader.pod), _ids(seen, spec)
-        by = f"BookieOperation {operation.namespace}/{operation.name} ({operation.requested_by or 'unknown'})"
-        found += [
-            AcceptLedgerLoss(operation.uid, ledger, ids, by, spec.reason, door, seen.leadership.epoch)
-            for ledger in _left(seen, operation, spec)
-            if _is_due(seen, operation, ledger)
-        ]
-    return tuple(found[:AT_ONCE])
+    """Return what to ask for now, after the status is stored: one ledger at most."""
+    if any(seen.now_ms < one.told_ms + one.took_ms for one in seen.ledger_answers.values()):
+        return ()
+    due = [
+        (_told_ms(seen, operation, ledger), operation, spec, ledger)
+        for operation, spec in operation_queue.of_type(seen, OperationType.ACCEPT_LEDGER_LOSS)
+        if not any(hindrances(seen, operation, spec))
+        for ledger in _left(seen, operation, spec)
+        if _is_due(seen, operation, ledger)
+    ]
+    reader = _reader(seen)
+    if not due or reader is None:
+        return ()
+    assert reader.pod is not None
+    _, operation, spec, ledger = min(due, key=lambda one: one[0])
+    by = f"BookieOperation {operation.namespace}/{operation.name} ({operation.requested_by or 'unknown'})"
+    door = doors.of(seen.cluster, reader.pod)
+    return (AcceptLedgerLoss(operation.uid, ledger, _ids(seen, spec), by, spec.reason, door, seen.leadership.epoch),)
 
 
-def hindrances(seen: Observation, spec: OperationSpec) -> Iterator[str]:
+def hindrances(seen: Observation, operation: BookieOperation, spec: OperationSpec) -> Iterator[str]:
     """Yield why no ledger is to be ended now."""
+    if seen.now_ms >= operation.expires_ms:
+        yield f"it is over since {spec.expires_after} after it was created (spec.expiresAfter)"
     known = {case.name for case in seen.bookies if case.is_ours}
     if unknown := [name for name in spec.target.given_up if name not in known]:
         yield f"no bookie of this cluster is called {', '.join(unknown)}: it has {', '.join(sorted(known)) or 'none'}"
@@ -75,12 +82,21 @@ def tell(seen: Observation, operation: BookieOperation) -> Said:
     assert operation.spec is not None
     left, count = _left(seen, operation, operation.spec), len(operation.spec.target.ledgers)
     if not left:
-        return OperationPhase.COMPLETE, f"{count} ledgers are closed; status.ledgers says where, and what was given up"
-    if why := "; ".join(hindrances(seen, operation.spec)):
-        return OperationPhase.QUEUED, f"not in force: {why}"
+        return (
+            OperationPhase.COMPLETE,
+            f"{count} ledgers are closed, or not there; status.ledgers has the words of each",
+        )
     answers = [seen.ledger_answers.get((operation.uid, ledger)) for ledger in left]
     refused = next((one.text for one in answers if one is not None and one.text), "")
-    return OperationPhase.RUNNING, f"{count - len(left)} of {count} ledgers are closed. {refused}".rstrip()
+    so_far = f"{count - len(left)} of {count} ledgers are closed. {refused}".rstrip()
+    if seen.now_ms >= operation.expires_ms:
+        text = (
+            f"not closed within {operation.spec.expires_after}: {', '.join(left[:_NAMED_MAX])}. Look anew, and create"
+        )
+        return OperationPhase.FAILED, f"{text} another operation. {so_far}"
+    if why := "; ".join(hindrances(seen, operation, operation.spec)):
+        return OperationPhase.QUEUED, f"not in force: {why}"
+    return OperationPhase.RUNNING, so_far
 
 
 def _left(seen: Observation, operation: BookieOperation, spec: OperationSpec) -> list[str]:
@@ -91,6 +107,11 @@ def _left(seen: Observation, operation: BookieOperation, spec: OperationSpec) ->
 def _is_due(seen: Observation, operation: BookieOperation, ledger: str) -> bool:
     answer = seen.ledger_answers.get((operation.uid, ledger))
     return answer is None or not 0 <= seen.now_ms - answer.told_ms < AGAIN_MS
+
+
+def _told_ms(seen: Observation, operation: BookieOperation, ledger: str) -> int:
+    answer = seen.ledger_answers.get((operation.uid, ledger))
+    return answer.told_ms if answer is not None else 0
 
 
 def _ids(seen: Observation, spec: OperationSpec) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from bookie_operator.plan.stages import Assessed
 
 CAPABILITY = "marks"  # of bookies: they can be asked
 # A look is made anew after this time, and says nothing after that.
-_AGAIN_MS, _VALID_MS = 60_000, 180_000
+_AGAIN_MS, VALID_MS = 60_000, 180_000
 _LEDGERS_SHOWN_MAX = 3
 
 
@@ -52,7 +52,7 @@ def why_not(seen: Observation, one: Assessed) -> str:
     if not _readers(seen):
         return ""  # an older release; and who cannot reach the store is no candidate (spec/operator.md#Q2)
     look, bookie_id = seen.marks, one.case.bookie_id
-    if look is None or not 0 <= seen.now_ms - look.began_ms <= _VALID_MS or bookie_id not in look.asked:
+    if look is None or not 0 <= seen.now_ms - look.began_ms <= VALID_MS or bookie_id not in look.asked:
         why = "nobody has looked lately which ledgers auto-recovery has marked"
         return why if seen.cluster.spec.autorecovery.enabled else ""
     if look.problem:
@@ -74,7 +74,7 @@ def why_not(seen: Observation, one: Assessed) -> str:
 
 def following(before: MarksLook | None, found: MarksLook) -> MarksLook:
     """Return `found`, which comes after `before`, with how long has been waited for what it found."""
-    passed_ms = min(max(found.ended_ms - before.ended_ms, 0), _VALID_MS) if before is not None else 0
+    passed_ms = min(max(found.ended_ms - before.ended_ms, 0), VALID_MS) if before is not None else 0
     known = before.waited_ms if before is not None else {}
     if found.problem:
         unanswered_ms = before.unanswered_ms + passed_ms if before is not None and before.problem else 0

@@ -47,11 +47,12 @@ class Hindrance:
 
 @dataclass(frozen=True, slots=True)
 class LedgerAnswer:
-    """What a bookie said that was asked to end a ledger. `told_ms`: wall clock."""
+    """What a bookie said that was asked to end a ledger. `told_ms`: wall clock; `took_ms`: how long it took to say."""
 
     is_done: bool
     text: str
     told_ms: int
+    took_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

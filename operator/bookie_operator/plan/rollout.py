@@ -295,7 +295,7 @@ def _may_be_replaced(
     of that revision, or it is the turn of `one` anyway, so that no second bookie is lost to it. Whoever leaves waits
     for the end of that turn, and for a bookie without its data: neither may wait for the one that leaves. Never one
     that has its data only for as long as its pod is there (spec/operator.md#Q19)."""
-    if one.case.loses_with_its_pod or ephemeral.holds_data(one):
+    if one.case.loses_with_its_pod or ephemeral.may_hold_data(seen, one):
         return False
     if step is not None and step.bookie == one.case.name:
         return True
@@ -361,7 +361,7 @@ def _go_on(
     refused = seen.hindrances.get(step.pod_uid)
     hindrance = refused.text if refused is not None else ""
     may_try = refused is None or not refused.reason or seen.now_ms - refused.told_ms >= REFUSED_MS
-    is_kept = bool(asked.case.loses_with_its_pod or ephemeral.holds_data(asked))
+    is_kept = bool(asked.case.loses_with_its_pod or ephemeral.may_hold_data(seen, asked))
     if not held and asked in older and _is_down(seen, asked) and may_try and not is_kept:
         return _told(seen, fleet, step, hindrance, asked, _stop(seen, asked, with_flush=False))
     closed = (*held, *closed_gates(seen, fleet, asked))
@@ -516,10 +516,12 @@ def _halted(
     """Return (which bookie does not come back with what the spec says, the reason as the bookie or Kubernetes gives
     it); ("", "") while all is well. The one whose turn it is comes first. One that leaves gets nothing new of the spec,
     and no spec keeps a bookie waiting for data that it lost, or repairs."""
-    limit_ms = seen.cluster.spec.rollout.max_seconds_per_bookie * 1_000
+    limit_ms, anew = seen.cluster.spec.rollout.max_seconds_per_bookie * 1_000, ephemeral.begun_anew(seen, fleet)
     for one in sorted(fleet, key=lambda one: step is None or step.bookie != one.case.name):
         pod, is_turn = one.case.pod, step is not None and step.bookie == one.case.name
-        if not one.case.is_desired or (one in older and not is_turn) or not (is_turn or older):
+        if not one.case.is_desired or (one in older and not is_turn):
+            continue
+        if not (is_turn or older or one.case.name == anew):
             continue
         if (one.leaving is not None and not is_turn) or one.is_set_aside:
             continue

@@ -6,6 +6,7 @@ import random
 import pytest
 
 import operator_world_support as worlds
+from bookie.ports.admin import State
 from bookie_operator.model.status import Departure
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import BROKEN_IMAGE, DeathAtEveryThird, World
@@ -189,6 +190,63 @@ def test_a_bookie_of_a_fleet_that_grows_takes_nothing_back(fleet: World) -> None
     assert {one.type: one.reason for one in fleet.status().conditions}["Stalled"] == "RolloutHalted"
     assert rolled is not None
     assert rolled.failed is None
+
+
+CRASHES = [{"name": "bookie", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}]
+
+
+def crashes(world: World, name: str) -> None:
+    """From now on the process of this pod ends again and again."""
+    bookie = world.bookie(name)
+    bookie.state, bookie.is_reachable = State.STARTING, False
+    world.objects["Pod", name]["status"]["containerStatuses"] = CRASHES
+    world.settle()
+
+
+@pytest.mark.parametrize("on_failure", ["Halt", "Rollback"])
+def test_one_that_served_unseen_keeps_its_pod_while_nobody_can_list_cookies(fleet: World, on_failure: str) -> None:
+    """It began anew, no operator lived to see it serve, and then it crashes while the metadata store is away."""
+    fleet.edit(rollout=ROLLBACK | {"onFailure": on_failure})
+    operator, had = fleet.operator(), uids(fleet)
+    run(fleet, operator, passes=8)
+    fleet.edit(image="bookie:2")
+    while uids(fleet).get(FIRST, had[FIRST]) == had[FIRST]:
+        asyncio.run(operator.reconcile(worlds.KEY))  # it looks, and then the world goes on
+        fleet.settle()
+    for _ in range(5):
+        fleet.settle()
+        fleet.write(20, random.Random(5))
+    assert fleet.naming(fleet.bookie(FIRST).bookie_id), "it has data"
+    crashes(fleet, FIRST)
+    crashed = uids(fleet)[FIRST]
+    fleet.members_problem = "UNAVAILABLE: the metadata store"
+
+    operator = fleet.operator()
+    run(fleet, operator, passes=5)
+    fleet.edit(image="bookie:3")
+    run(fleet, operator, passes=100)
+
+    assert fleet.wrong == []
+    assert uids(fleet)[FIRST] == crashed
+
+
+def test_the_last_bookie_of_a_roll_out_takes_the_spec_back_too(fleet: World) -> None:
+    fleet.edit(rollout=ROLLBACK | {"maxSecondsPerBookie": 60})
+    operator, had = fleet.operator(), uids(fleet)
+    run(fleet, operator, passes=8)
+    fleet.edit(image="bookie:2")
+    new: list[str] = []
+    while len(new) < len(FLEET):
+        known = new
+        asyncio.run(operator.reconcile(worlds.KEY))
+        fleet.settle()
+        new = [name for name, uid in uids(fleet).items() if had[name] != uid]
+    (last,) = set(new) - set(known)
+    fleet.cookies.pop(fleet.bookie(last).bookie_id, None)  # it never comes so far
+    crashes(fleet, last)
+    run(fleet, operator, passes=150)
+
+    assert {one.type: one.reason for one in fleet.status().conditions}["UpToDate"] == "RolledBack", fleet.status()
 
 
 def test_a_pod_that_ends_is_a_lost_bookie_that_heals(fleet: World) -> None:

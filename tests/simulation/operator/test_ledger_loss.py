@@ -24,7 +24,7 @@ def ask(world: World, **target: Any) -> None:
 
 def test_every_ledger_is_closed_once_by_the_ids_of_exactly_those_bookies(world: World) -> None:
     ask(world)
-    run(world, passes=8)
+    run(world, passes=14)
 
     told = world.operation("burnt")
     assert told.phase is OperationPhase.COMPLETE, told
@@ -40,8 +40,8 @@ def test_every_ledger_is_closed_once_by_the_ids_of_exactly_those_bookies(world: 
 def test_whichever_write_was_the_operators_last_all_are_closed(world: World, write: int, tmp_path: Path) -> None:
     ask(world)
     crash = CrashPoint(write, str(tmp_path), die)
-    crashes = asyncio.run(world.run(world.operator(crash), passes=10, crash=crash))
-    run(world, passes=8)
+    crashes = asyncio.run(world.run(world.operator(crash), passes=14, crash=crash))
+    run(world, passes=14)
 
     assert crashes == 1
     assert world.operation("burnt").phase is OperationPhase.COMPLETE
@@ -86,11 +86,54 @@ def test_while_the_cluster_is_paused_nothing_is_given_up(world: World) -> None:
 
 def test_a_status_that_somebody_lost_closes_nothing_twice(world: World) -> None:
     ask(world)
-    run(world, passes=8)
+    run(world, passes=14)
     ended = dict(world.ledgers_ended)
     world.objects[("BookieOperation", "burnt")].pop("status")
     operator = world.operator()
-    asyncio.run(world.run(operator, passes=8))
+    asyncio.run(world.run(operator, passes=14))
 
     assert world.operation("burnt").phase is OperationPhase.COMPLETE
     assert world.ledgers_ended == ended, "the record of who gave up what is the first one"
+
+
+def test_what_is_refused_slowly_starves_no_other_and_holds_no_pass_after_the_other(world: World) -> None:
+    """Each attempt at a ledger takes 20 s: a recovery that runs into time-outs."""
+    world.ledger_takes_ms = 20_000
+    for ledger in LEDGERS[:4]:
+        world.ledgers_refused[ledger] = "bookie x is registered and may still answer"
+    ask(world)
+    run(world, passes=150)
+
+    assert {ledger for ledger, _ in world.ledgers_asked} == set(LEDGERS)
+    at = [when for _, when in world.ledgers_asked]
+    assert min(later - earlier for earlier, later in itertools.pairwise(at)) >= 40_000, "and a rest as long"
+
+
+def test_consent_ends_with_its_time_whatever_was_refused_until_then(world: World) -> None:
+    world.ledgers_refused["8"] = "bookie data.ledgers.zone-b.0 answers for this ledger"
+    ask(world, ledgers=["7", "8"])
+    run(world, passes=14)
+    world.now_ms += 24 * 3_600_000
+    run(world, passes=3)
+    world.ledgers_refused.clear()
+    run(world, passes=70)
+
+    told = world.operation("burnt")
+    assert told.phase is OperationPhase.FAILED
+    assert "not closed within 24h: 8." in told.message
+    assert list(world.ledgers_ended) == ["7"]
+
+
+@pytest.mark.parametrize("how", ["delete", "pause"])
+def test_an_operation_that_is_taken_back_meanwhile_ends_no_further_ledger(world: World, how: str) -> None:
+    operator = world.operator()
+    ask(world)
+    while not world.ledgers_ended:
+        asyncio.run(world.run(operator, passes=1))
+    if how == "delete":
+        world.objects.pop(("BookieOperation", "burnt"))
+    else:
+        world.edit(lifecycle={"paused": True, "terminationGrace": "2m"})
+    asyncio.run(world.run(operator, passes=10))
+
+    assert len(world.ledgers_ended) == 1

@@ -85,3 +85,18 @@ def test_no_fleet_asks_more_than_once_a_minute(world: World) -> None:
     run(world, operator, passes=150)
 
     assert len(world.marks_asked) in (1, 2), "in two and a half minutes"
+
+
+def test_a_look_that_takes_minutes_closes_the_gate_for_one_grace_and_no_longer(
+    rolling: tuple[World, list[str]],
+) -> None:
+    world, stops = rolling
+    world.edit(repair={"peerGrace": "60s"}, autorecovery={"enabled": True})
+    world.marks, world.marks_take_ms = {}, 200_000
+    operator = world.operator()
+    run(world, operator, passes=20)
+    assert stops == []
+    assert "the look took 200 s" in waiting_for(world)
+
+    run(world, operator, passes=120)
+    assert stops == PODS

@@ -54,6 +54,10 @@ OF_LEDGERS = {"ledgers": ["7", "9223372036854775807"], "givenUp": ["ledgers-zone
         ({"type": "AcceptLedgerLoss", "reason": REASON, "target": {"ledgers": ["7"]}}, "which needs both"),
         ({"type": "AcceptLedgerLoss", "reason": REASON, "target": {"givenUp": ["a-0"]}}, "which needs both"),
         ({"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["-7"]}}, "ledgers"),
+        (
+            {"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["9223372036854775808"]}},
+            "above 9223372036854775807",
+        ),
         ({"target": OF_LEDGERS | {"bookie": "ledgers-zone-a-0"}}, "belong to AcceptLedgerLoss"),
     ],
 )
