@@ -22,7 +22,7 @@ import contextlib
 import itertools
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bookie.base import errors
@@ -39,6 +39,7 @@ from bookie.client.repair.evacuation import Evacuation, StoredLedger
 from bookie.client.repair.holdings import Holdings
 from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
+from bookie.client.repair.places import Places
 from bookie.client.repair.queue_progress import Progress, QueueProgress
 from bookie.client.repair.replica_copier import ReplicaCopier
 from bookie.client.repair.replication_lock import ReplicationLock, locked
@@ -70,6 +71,10 @@ class LedgerBlocked(BookieError):
 
 class WriterWaitedFor(LedgerBlocked):
     """Its writer may be alive, and is given time: no failure."""
+
+
+class _PlacesTaken(BookieError):
+    """A bookie is filled by as many ledgers as may at once: this one is called when one of them is done."""
 
 
 @dataclass(slots=True)
@@ -112,6 +117,8 @@ class ReplicationWorker:
         self._attempts: dict[LedgerId, _Attempts] = {}
         self._marked: dict[LedgerId, None] = {}  # at the last look, without those that are whole since
         self._busy: dict[LedgerId, None] = {}  # those that we work on
+        self._due_now: deque[LedgerId] = deque()  # of the turn that runs
+        self._places = Places(options.ledgers_at_once)
         self._queue = QueueProgress()
         self._lost: frozenset[BookieId] = frozenset()
         self._asked_of: frozenset[BookieId] = frozenset()
@@ -189,7 +196,7 @@ class ReplicationWorker:
         """Try each marked ledger that is due, many at once; and what is marked or due by the time that a place among
         those is free: one ledger may take hours, and the next loss must not wait for it. Raises MetadataError when the
         queue cannot be read at first."""
-        due = deque(await self._due())
+        due = self._due_now = deque(await self._due())
         places: list[asyncio.Task[None]] = []
         async with asyncio.TaskGroup() as group:
             while True:
@@ -207,6 +214,7 @@ class ReplicationWorker:
         while due:
             if not await self._may_go_on():
                 due.clear()
+                self._places.forget_waiting()
                 return
             if due:  # another may have taken the last one meanwhile
                 await self._try(due.popleft())
@@ -236,7 +244,7 @@ class ReplicationWorker:
         self._attempts = {each: self._attempts[each] for each in marked if each in self._attempts}
         now_ns = self._shared.pool.now_ns()
         due = [each for each in marked if each not in self._attempts or self._attempts[each].due_ns <= now_ns]
-        due = [each for each in due if each not in self._busy]
+        due = [each for each in due if each not in self._busy and not self._places.is_waiting(each)]
         self._shared.world.entropy.shuffle(due)  # so that workers meet less often
         return due
 
@@ -261,6 +269,8 @@ class ReplicationWorker:
         self._busy[ledger_id] = None
         try:
             await self._mend(ledger_id, attempts)
+        except _PlacesTaken:
+            return
         except errors.TooManyRequests as error:
             self._later(ledger_id, attempts, str(error), is_failure=False)
         except WriterWaitedFor as error:
@@ -304,7 +314,8 @@ class ReplicationWorker:
             if not mark.record.missing:
                 raise LedgerBlocked("it is marked because of its placement alone, which only Java's worker mends")
             try:
-                await self._make_whole(lock, attempts)
+                with self._place_for(ledger_id, mark.record.missing):
+                    await self._make_whole(lock, attempts)
             except errors.LedgerMissing:
                 log.info("marked ledger is deleted ledger_id=%d", ledger_id)
             # CRASH: before this the mark stands, and the next worker finds nothing to do and removes it.
@@ -312,6 +323,23 @@ class ReplicationWorker:
                 raise WriterWaitedFor("it was marked again meanwhile")
             self.counts.mended += 1
             log.info("ledger is whole ledger_id=%d", ledger_id)
+
+    @contextlib.contextmanager
+    def _place_for(self, ledger_id: LedgerId, missing: Sequence[BookieId]) -> Iterator[None]:
+        """Hold a place among the ledgers that fill the same bookie; what lost bookies had goes to many others. Raises
+        _PlacesTaken."""
+        filled = next((each for each in missing if each in self._shared.watcher.records), None)
+        if filled is None:
+            yield
+            return
+        if not self._places.enter(filled, ledger_id):
+            raise _PlacesTaken
+        try:
+            yield
+        finally:
+            called = self._places.leave(filled)
+            if called is not None:
+                self._due_now.appendleft(called)
 
     async def _make_whole(self, lock: ReplicationLock, attempts: _Attempts) -> None:
         ledgers, ledger_id = self._shared.ledgers, lock.ledger_id

@@ -193,3 +193,23 @@ async def test_what_one_bookie_may_be_sent_a_second_keeps_no_other_bookie_waitin
         worker.set_copy_rate(None)
         await fleet.until(lambda: worker.counts.mended == 2, "both whole", timeout_s=120)
         running.cancel()
+
+
+@story(tell)
+async def test_many_ledgers_that_fill_one_bookie_leave_a_place_to_those_of_another(fleet: Fleet) -> None:
+    """Eight ledgers lack a hundred entries on b1, which takes 100 bytes a second: every place would be theirs."""
+    options = AutoRecoveryOptions(bytes_per_s=100, ledgers_at_once=3, entries_at_once=100)
+    async with fleet.client() as client:
+        long = [await marked(fleet, client, lacks=range(100), count=100) for _ in range(8)]
+        short = [await marked(fleet, client, lacks=range(3), by="b2") for _ in range(3)]
+        worker = worker_of(client, options=options)
+        running = asyncio.ensure_future(worker.run())
+
+        for each in short:
+            await fleet.until(lambda each=each: fleet["b2"].ids(each) == list(range(10)), "a short one", timeout_s=20)
+        assert not any(fleet["b1"].ids(each) == list(range(100)) for each in long)
+
+        worker.set_copy_rate(None)
+        await fleet.until(lambda: worker.counts.mended == 11, "all of them, each called in its turn", timeout_s=600)
+        assert worker.counts.failures == 0
+        running.cancel()
