@@ -138,6 +138,8 @@ class JoinedWorld(World):
     nodes: dict[str, BookieNode] = field(default_factory=dict)
     grants: int = 0  # that bookies were sent, also such as they had
     fate: Fate = field(default_factory=Fate)
+    is_orderly: bool = False  # what is killed now is asked to end
+    ending: list[BookieNode] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)  # of passes
 
     def _new_bookie(self, name: str, bookie_id: str, pod_uid: str, contents: dict[str, Contents]) -> FakeBookie:
@@ -145,16 +147,35 @@ class JoinedWorld(World):
         if node is None:
             node = BookieNode(self.simulated.simulation, bookie_id, self.simulated.settings)
             self.nodes[bookie_id] = self.simulated.bookies[bookie_id] = node
-        else:
+        elif Contents.EMPTY in contents.values():
             node.wipe(*[f"/{volume}" for volume, found in contents.items() if found is Contents.EMPTY])
         assert sorted(f"/{volume}" for volume in contents) == sorted(VOLUMES)
         return PodBookie(self, name, bookie_id, pod_uid, dict.fromkeys(contents, Contents.VALID), node=node)
 
+    async def delete(self, kind: str, *what: Any, **how: Any) -> None:
+        """A pod that the operator deletes ends in order: its kubelet asks the process to."""
+        self.is_orderly = kind == "Pod"
+        try:
+            await super().delete(kind, *what, **how)
+        finally:
+            self.is_orderly = False
+
     def kill(self, pod: str, *, by_force: bool = False) -> None:
         for each in self.bookies.values():
-            if each.name == pod and isinstance(each, PodBookie):
+            if each.name != pod or not isinstance(each, PodBookie):
+                continue
+            if self.is_orderly and each.node.process is not None:
+                each.node.stop()
+                self.ending.append(each.node)
+            else:
                 each.node.crash(ProcessEnd.KILL)
         super().kill(pod, by_force=by_force)
+
+    async def _all_ended(self) -> None:
+        """No pod takes the place of one whose process is still there."""
+        while self.ending:
+            node = self.ending.pop()
+            await self.simulated.until(lambda node=node: not node.is_running, f"{node.name} ends")  # type: ignore[misc]
 
     def settle(self) -> None:
         self.now_ms = make.NOW_MS + int(self.simulated.simulation.loop.time() * 1_000)
@@ -184,6 +205,7 @@ class JoinedWorld(World):
                 operator = self.operator(has_watched=False)
             except BookieError as error:
                 self.failures.append(str(error))  # the work queue comes back to it
+            await self._all_ended()
             self.settle()
             await asyncio.sleep(1)
 

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 import joined_support as joined
+from bookie.ports.admin import State
 from bookie.sim import replicas
 from bookie.sim.cluster import SimCluster
 from bookie.sim.node import Defect, ProcessEnd
 from joined_support import Application, Fate, JoinedWorld, PodBookie
+from rolling_support import AUTOMATIC, PODS, images
 
 LOST = "ledgers-zone-b-0"
 ITS_ID = "data.ledgers.zone-b.0"
@@ -139,3 +141,52 @@ def test_two_bookies_heal_one_after_the_other_while_processes_die(seed: int) -> 
     rng = random.Random(seed)
 
     joined.cluster(seed, journal_write_data=True).run(lambda cluster: processes_die_meanwhile(cluster, rng=rng))
+
+
+def is_rolled_out(world: JoinedWorld) -> bool:
+    return world.is_quiet() and set(images(world).values()) == {"bookie:next"}
+
+
+async def an_image_is_rolled_out(cluster: SimCluster, *, fate: Fate | None = None) -> JoinedWorld:
+    """Each bookie refuses adds, flushes, ends in order and comes back, while the application goes on."""
+    world = await in_service(cluster)
+    world.edit(rollout=AUTOMATIC)
+    await world.run(world.operator(), passes=10)
+    application, stopped, wrong = Application(cluster), list[str](), list[str]()
+
+    def on_stop(pod: str) -> None:
+        stopped.append(pod)
+        states = {name: world.bookie(name).state for name in PODS}
+        if states.pop(pod) is not State.READ_ONLY or set(states.values()) != {State.SERVING}:
+            wrong.append(f"{pod} is stopped before it has flushed, or while another is not whole: {states}")
+
+    world.on_stop = on_stop
+    world.edit(image="bookie:next")
+    world.fate = fate or Fate()
+    await world.run(world.operator(), passes=PASSES, until=lambda: is_rolled_out(world) or bool(wrong))
+    world.fate = Fate()
+
+    assert not wrong
+    assert is_rolled_out(world), world.status()
+    assert sorted(stopped) == PODS
+    reports = [await bookie.report() for bookie in cluster.bookies.values()]
+    assert not any(report.unclean_shutdown for report in reports)
+    await healed(cluster, world, application)
+    return world
+
+
+@pytest.mark.parametrize("seed", some(range(4), (0,)))
+def test_an_image_is_rolled_out_and_every_bookie_ends_in_order(seed: int) -> None:
+    """Without data in the journal: a bookie that was ended before it had flushed would have lost something."""
+    joined.cluster(seed).run(an_image_is_rolled_out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nth", range(2, 40, 5))
+@pytest.mark.parametrize("how", [Fate.DIES, Fate.LOSES_ANSWER])
+def test_it_is_rolled_out_whatever_befalls_one_write_of_the_operator(how: str, nth: int) -> None:
+    fate = Fate(how, nth)
+
+    joined.cluster(nth).run(lambda cluster: an_image_is_rolled_out(cluster, fate=fate))
+
+    assert fate.has_struck
