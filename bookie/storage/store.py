@@ -62,6 +62,7 @@ class EntryStore:
         self._journal_data = options.journal_write_data
         self._cache_bytes_max = options.write_cache_bytes_max
         self._flush_bytes = options.write_cache_bytes_max // 2  # the other half takes adds meanwhile
+        self._scattered_flush_bytes = options.write_cache_bytes_max * 3 // 4
         self._pressure_bytes_max = options.pressure_bytes_max
         self._soon: list[Completion] = []
         self._keys_on_the_way: dict[LedgerId, bytes] = {}  # the last key put into the journal, not durable yet
@@ -258,7 +259,9 @@ class EntryStore:
         if partition.active.size_bytes > self._pressure_bytes_max:
             raise errors.TooManyRequests("the write cache is full: the ledger disk does not keep up")
         if partition.flushing is None:
-            self._checkpointer.request()
+            # Of many ledgers each has an entry or two by then, and what is done once for a ledger is what an add costs.
+            if partition.active.size_bytes > self._scattered_flush_bytes or not partition.active.is_scattered:
+                self._checkpointer.request()
         elif partition.active.size_bytes > self._cache_bytes_max and not self._health.is_stuck:
             self._health.room.clear()
             self._checkpointer.request()

@@ -2,7 +2,7 @@
 
 from bookie.sim.node import ProcessEnd
 from bookie.storage.store import EntryStore
-from storage_support import Bench, entry, run
+from storage_support import Bench, entry, put, run
 from story_support import story
 
 
@@ -62,3 +62,26 @@ async def test_a_full_write_cache_and_the_clock_each_begin_a_checkpoint(bench: B
     await bench.life(by_pressure)
     bench.change(flush_interval_ms=600_000)
     await bench.life(by_clock)
+
+
+@story(run, write_cache_bytes_max=128_000, flush_interval_ms=3_600_000)
+async def test_a_checkpoint_of_many_ledgers_begins_later_than_one_of_few(bench: Bench) -> None:
+    async def most_bytes(store: EntryStore, ledgers: int) -> int:
+        """Return what the write cache held at most before a checkpoint took it, with entries to `ledgers` in turn."""
+        (partition,), before, found = store.partitions, store.stats.checkpoints, 0
+        for number in range(1_000):
+            outcome = put(store, number % ledgers, number // ledgers, payload=bytes(1000))
+            found = max(found, partition.active.size_bytes)
+            await bench.settle(outcome)
+            if store.stats.checkpoints > before:
+                break
+        return found
+
+    async def first(store: EntryStore) -> None:
+        assert 64_000 < await most_bytes(store, 10) < 70_000
+
+    async def second(store: EntryStore) -> None:
+        assert 96_000 < await most_bytes(store, 100) < 102_000
+
+    await bench.life(first)
+    await bench.life(second)
