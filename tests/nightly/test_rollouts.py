@@ -90,7 +90,7 @@ def test_a_ledger_that_an_auditor_marked_holds_a_roll_out_until_a_worker_has_loo
         fleet.sees("the roll-out to wait for them", waits, detail=lambda: str(fleet.status().get("rollout")))
         assert fleet.uids() == before
     finally:
-        marks("away with")
+        marks("unmark")
     fleet.edits(config={"flushInterval": None})
     fleet.settled()
 
