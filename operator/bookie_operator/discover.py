@@ -165,6 +165,16 @@ def _volumes_of(cluster: Cluster, pool: str, name: str, entry: BookieStatus | No
     return [(volume.role, _remembered(name, volume)) for volume in entry.volumes]
 
 
+def _has(volume: VolumeSpec, pod: PodFacts | None, claim: ClaimFacts | None, entry: BookieStatus | None) -> bool:
+    """Return True unless a volume is added that the bookie was never made with (spec/operator.md#X15). A StatefulSet
+    makes its claim before that, so a claim alone says nothing."""
+    if not volume.added or (claim is not None and claim.marks is not None):
+        return True
+    if pod is not None and pod.mounts is not None:
+        return volume.name in pod.mounts
+    return entry is not None and any(known.name == volume.name for known in entry.volumes)
+
+
 def _remembered(pod: str, volume: VolumeStatus) -> VolumeSpec:
     if volume.claim == names.ephemeral_volume(volume.name, pod):
         return VolumeSpec(name=volume.name, size="0", kind=VolumeKind.EPHEMERAL)
@@ -190,9 +200,11 @@ def _case(cluster: Cluster, name: str, zone: str | None, pods: Mapping[str, PodF
             recorded=recorded.get(volume.name),
             may_be_stale=cluster.spec.repair.stale_volume == "Repair",
             may_be_reset=cluster.spec.repair.local_disk_reset == "Auto",
+            is_added=bool(volume.added),
             is_ephemeral=volume.is_ephemeral,
         )
         for role, volume in _volumes_of(cluster, place[0], name, entry)
+        if _has(volume, pods.get(name), its_claims.get(names.claim(volume.name, name)), entry)
     )
     expected = {volume.claim_name for volume in volumes}
     return BookieCase(

@@ -488,6 +488,76 @@ def test_an_order_that_was_exchanged_before_is_put_back(
     assert told == "" if is_taken else ORDER in told
 
 
+def add(spec: dict[str, Any], *, at: int = 2, is_said: bool = True) -> None:
+    """One ledger volume more, with its index."""
+    for role in ("ledgers", "index"):
+        one = volumes(spec, role)[0] | {"name": f"{role}-3"} | ({"added": True} if is_said else {})
+        volumes(spec, role).insert(at, one)
+
+
+ON_ADDING: list[tuple[str, Edit, str]] = [
+    ("at the end", add, ""),
+    ("not said to be added", lambda spec: add(spec, is_said=False), "added at the end with `added: true`"),
+    ("in the middle", lambda spec: add(spec, at=1), ORDER),
+    (
+        "and another order",
+        lambda spec: (add(spec), volumes(spec, "ledgers").insert(0, volumes(spec, "ledgers").pop(1))),
+        ORDER,
+    ),
+    ("without its index", lambda spec: (add(spec), volumes(spec, "index").pop()), "index.volumes must be"),
+    (
+        "a journal",
+        lambda spec: volumes(spec, "journal").append({"name": "j", "size": "1Gi", "added": True}),
+        "further ledger and index volumes only",
+    ),
+]
+
+
+@pytest.mark.parametrize("pool", [False, True], ids=["all", "pool"])
+@pytest.mark.parametrize(("edit", "words"), [row[1:] for row in ON_ADDING], ids=[row[0] for row in ON_ADDING])
+def test_ledger_volumes_are_added_at_the_end_alone(kubeconfig: str, edit: Edit, words: str, pool: bool) -> None:
+    number = [row[1] for row in ON_ADDING].index(edit)
+    manifest = of_two(kubeconfig, f"adding-{number}-{'pool' if pool else 'all'}", pool=pool)
+    edit(manifest["spec"]["pools"][0] if pool else manifest["spec"])
+
+    told = try_to_change(kubeconfig, manifest)
+
+    assert told == "" if not words else words in told
+
+
+@pytest.mark.parametrize("pool", [False, True], ids=["all", "pool"])
+def test_an_added_volume_is_taken_back_while_no_bookie_has_it_and_stays_what_it_is(kubeconfig: str, pool: bool) -> None:
+    async def store(manifest: Manifest, subresource: str = "") -> Manifest:
+        name = manifest["metadata"]["name"]
+        async with server(kubeconfig) as api:
+            found = await api._ask("PUT", names.KIND, NAMESPACE, name, subresource=subresource, body=manifest)
+            assert found is not None
+            return found
+
+    def of(manifest: Manifest) -> dict[str, Any]:
+        found: dict[str, Any] = manifest["spec"]["pools"][0] if pool else manifest["spec"]
+        return found
+
+    before = of_two(kubeconfig, f"back-{'pool' if pool else 'all'}", pool=pool)
+    add(of(before))
+    grown = asyncio.run(store(before))
+    back, unsaid = copy.deepcopy(grown), copy.deepcopy(grown)
+    for role in ("ledgers", "index"):
+        volumes(of(back), role).pop()
+        del volumes(of(unsaid), role)[-1]["added"]
+
+    free = try_to_change(kubeconfig, back)
+    changed = try_to_change(kubeconfig, unsaid)
+    grown["status"] = {"addedVolumes": ["index-3", "ledgers-3"]}
+    told = asyncio.run(store(grown, "status"))
+    back["metadata"] = told["metadata"]
+    taken = try_to_change(kubeconfig, back)
+
+    assert free == ""
+    assert "added at the end with `added: true`" in changed
+    assert "cannot be taken back any more" in taken
+
+
 def test_initialisation_cannot_be_switched_on_later_nor_a_pinned_instance_changed(kubeconfig: str) -> None:
     async def create() -> Manifest:
         manifest = example()

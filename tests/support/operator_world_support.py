@@ -145,23 +145,48 @@ class FakeBookie:
         if self.is_aside:
             self.claimed, self.state = Verdict.SET_ASIDE, State.HELD
             return
+        if cookie is not None and (problem := self._find_added()):
+            self.claimed, self.state = Verdict.UNKNOWN_CONTENT, State.HELD
+            self.world.refused.append(f"{self.name}: {problem}")
+            return
         is_empty = Contents.EMPTY in self.volumes.values() or Contents.REGENERATING in self.volumes.values()
         if cookie is None and Contents.VALID in self.volumes.values():
             self.claimed, self.state = Verdict.COOKIE_MISSING, State.HELD
         elif cookie is None:
             self.world.cookies[self.bookie_id] = [0, self.world.last_lives.pop(self.bookie_id, 0) + 1]
-            self.volumes = dict.fromkeys(self.volumes, Contents.VALID)
+            self._take_all()
             self.claimed, self.state = Verdict.BOOTSTRAP, State.SERVING
         elif Contents.STALE in self.volumes.values():
             self.claimed, self.state = Verdict.STALE, State.HELD
         elif is_empty:
             self.claimed, self.state = Verdict.LOST, State.WAITING_GRANT
+        elif Contents.ADDED in self.volumes.values():
+            self.claimed, self.state = Verdict.HEALTHY, State.STARTING
         elif self.bookie_id in self.world.dataless:
             self.claimed, self.state = Verdict.UNCLEAN, State.REPAIRING  # its limbo outlives the process
         else:
             self.claimed, self.state = Verdict.HEALTHY, State.SERVING
         if self.world.fill_s:
             self.fill = FillStatus(is_waiting=True)  # by itself, after each start
+
+    def _find_added(self) -> str:
+        """Call the empty volumes added that its settings have behind those of its cookie; why it refuses them, or
+        ""."""
+        had, has = self.world.directories.get(self.bookie_id), _directories(self.settings)
+        if had is None or had == has:
+            return ""
+        if any(new[: len(old)] != old for old, new in zip(had, has, strict=True)):
+            return f"its cookie has {had}, its settings have {has}"
+        if "allowStorageExpansion=true" not in self.settings.splitlines():
+            return f"its settings have {has} and do not allow more than {had}"
+        more = [volume for old, new in zip(had, has, strict=True) for volume in new[len(old) :]]
+        self.volumes |= {one: Contents.ADDED for one in more if self.volumes[one] is Contents.EMPTY}
+        return ""
+
+    def _take_all(self) -> None:
+        """All its volumes are its own from now on: it says so to the metadata store, and in its cookie."""
+        self.volumes = dict.fromkeys(self.volumes, Contents.VALID)
+        self.world.directories[self.bookie_id] = _directories(self.settings)
 
     @property
     def is_aside(self) -> bool:
@@ -183,13 +208,16 @@ class FakeBookie:
             self.start()
         if self.fill is not None and self.state.serves:
             self.fill = self._filled(self.fill)
-        if self.state is State.FENCING:
+        if self.state is State.STARTING and self.claimed is Verdict.HEALTHY:
+            self._take_all()
+            self.state = State.SERVING
+        elif self.state is State.FENCING:
             self.state = State.STAMPING
         elif self.state is State.STAMPING:
             self.world.cookies[self.bookie_id][0] += 1
             self.world.cookies[self.bookie_id][1] += 1
             self.world.lives[self.bookie_id] = self.grant_id
-            self.volumes = dict.fromkeys(self.volumes, Contents.VALID)
+            self._take_all()
             self.state = State.REPAIRING
         elif self.state is State.REPAIRING:
             self.step += 1
@@ -268,6 +296,10 @@ class World:
     dataless: "set[str]" = field(default_factory=set)  # bookies whose disks went away, until they are copied again
     past_tolerance: list[GrantRecord] = field(default_factory=list)  # accepted while more were dataless than may be
     writes: list[str] = field(default_factory=list)
+    directories: "dict[str, tuple[list[str], ...]]" = field(default_factory=dict)  # by bookie id: of its cookie
+    refused: "list[str]" = field(default_factory=list)  # starts with directories that a cookie does not allow
+    pod_claims: "dict[str, dict[str, Manifest]]" = field(default_factory=dict)  # by pod: what its claims are made of
+    no_capacity: "set[str]" = field(default_factory=set)  # volumes whose claims get no disk
     contents: "dict[str, dict[str, Contents]]" = field(default_factory=dict)  # bookie id -> its volumes, while no pod
     claim_uids: "dict[str, dict[str, str]]" = field(default_factory=dict)  # the same: on which claims they are
     serial: int = 0
@@ -511,34 +543,66 @@ class World:
             return
         pool = one["metadata"]["labels"][names.LABEL_POOL]
         mine = f"{one['metadata']['name']}-"
+        ordinals, size = list(range(one["spec"]["replicas"])), 1
+        while ordinals:
+            # All at once, and yet the real one ends with the batch in which it cannot change a pod (Kubernetes 1.34).
+            batch, ordinals, size = ordinals[:size], ordinals[size:], 2 * size
+            if False in [self._run_ordinal(one, ordinal, pool, revision) for ordinal in batch]:
+                return
         for kind, name in list(self.objects):
             ordinal = name.removeprefix(mine)
             if kind == "Pod" and name.startswith(mine) and int(ordinal) >= one["spec"]["replicas"]:
                 self.on_lowered(name)
                 self.kill(name)
-        for ordinal in range(one["spec"]["replicas"]):
-            name = f"{one['metadata']['name']}-{ordinal}"
-            templates = [template["metadata"]["name"] for template in one["spec"].get("volumeClaimTemplates", [])]
-            fresh = [
-                volume for volume in templates if ("PersistentVolumeClaim", f"{volume}-{name}") not in self.objects
-            ]
-            pod = self.objects.get(("Pod", name))
-            if pod is not None and pod["spec"].get("nodeName"):
-                continue
-            node = self._place(name, templates)
-            if node is None:
-                if pod is None:
-                    self._wait_for_node(name, pool, revision)
-                continue
-            for template in one["spec"].get("volumeClaimTemplates", []):
-                if template["metadata"]["name"] in fresh:
-                    self._provision(
-                        f"{template['metadata']['name']}-{name}", pool, _request(template), node, template["spec"]
-                    )
-            uid = pod["metadata"]["uid"] if pod is not None else None
-            bookie_id = names.bookie_id("data", "ledgers", pool, ordinal)
-            of_pod = _ephemeral(revision["data"]["spec"]["template"])
-            self._start_pod(name, pool, bookie_id, [*templates, *of_pod], revision, node, uid)
+
+    def _run_ordinal(self, one: Manifest, ordinal: int, pool: str, revision: Manifest) -> bool:
+        """Make the pod of one number, if it is away; False where its pod lacks a volume that no pod gets as it runs."""
+        name = f"{one['metadata']['name']}-{ordinal}"
+        templates = {each["metadata"]["name"]: each for each in one["spec"].get("volumeClaimTemplates", [])}
+        pod = self.objects.get(("Pod", name))
+        if pod is not None and (lacking := templates.keys() - names.data_volumes(pod["spec"])):
+            for volume in sorted(lacking):
+                self._claim(f"{volume}-{name}", pool, templates[volume], "node")
+            return False
+        if pod is not None and pod["spec"].get("nodeName"):
+            return True
+        if pod is not None:  # it waits, as it was made
+            revision = self.objects[("ControllerRevision", pod["metadata"]["labels"]["controller-revision-hash"])]
+            of_pod = names.data_volumes(pod["spec"])
+            had = self.pod_claims.get(name, {})
+            templates = {
+                volume: templates.get(volume) or had[volume] for volume in of_pod if volume in {**had, **templates}
+            }
+        node = self._place(name, list(templates))
+        if node is None:
+            if pod is None:
+                self._wait_for_node(name, pool, revision)
+            return True
+        self.pod_claims[name] = templates
+        if False in [self._claim(f"{volume}-{name}", pool, each, node) for volume, each in templates.items()]:
+            if pod is None:
+                self._wait_for_node(name, pool, revision)
+            return True
+        uid = pod["metadata"]["uid"] if pod is not None else None
+        bookie_id = names.bookie_id("data", "ledgers", pool, ordinal)
+        ephemeral = _ephemeral(revision["data"]["spec"]["template"])
+        self._start_pod(name, pool, bookie_id, [*templates, *ephemeral], revision, node, uid)
+        return True
+
+    def _claim(self, name: str, pool: str, template: Manifest, node: str) -> bool:
+        """Make a claim unless it is there, and give it a disk unless there is none; whether it has one."""
+        live = self.objects.get(("PersistentVolumeClaim", name))
+        if live is not None and live["spec"].get("volumeName"):
+            return True
+        if template["metadata"]["name"] not in self.no_capacity:
+            self._provision(name, pool, _request(template), node, template["spec"])
+            return True
+        labels = {names.LABEL_CLUSTER: "ledgers", names.LABEL_POOL: pool}
+        metadata = {"name": name, "namespace": "data", "labels": labels}
+        spec, kind = template["spec"] | {"storageClassName": "standard"}, "PersistentVolumeClaim"
+        if live is None:
+            self.put({"kind": kind, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+        return False
 
     def _job_end(self, job: Manifest) -> Manifest:
         image = job["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -569,8 +633,9 @@ class World:
 
     def _place(self, pod: str, templates: "list[str]") -> str | None:
         """The node that a pod goes to: where its local disks are, else where it likes to be, else any."""
-        claims = [self.objects.get(("PersistentVolumeClaim", f"{volume}-{pod}")) for volume in templates]
-        volumes = [self.objects[("PersistentVolume", one["spec"]["volumeName"])] for one in claims if one is not None]
+        found = [self.objects.get(("PersistentVolumeClaim", f"{volume}-{pod}")) for volume in templates]
+        claims = [one["spec"]["volumeName"] for one in found if one is not None and "volumeName" in one["spec"]]
+        volumes = [self.objects[("PersistentVolume", one)] for one in claims]
         bound = [name for one in volumes for name in facts.persistent_volume(one).hostnames]
         nodes = {one["metadata"]["name"]: one for one in self.of_kind("Node")}
         wanted = bound or [self.places.get(pod, "node"), *sorted(nodes)]
@@ -623,6 +688,8 @@ class World:
     def _enlarge(self, claim: Manifest) -> None:
         """One second of a resizer and a kubelet: the volume first, then its file system."""
         name, status, wanted = claim["metadata"]["name"], claim["status"], _request(claim)
+        if "volumeName" not in claim["spec"]:
+            return
         if values.parse_quantity(wanted) <= values.parse_quantity(status["capacity"]["storage"]):
             return
         status = status | {"allocatedResources": {"storage": wanted}}
@@ -697,7 +764,7 @@ class World:
         contents = {
             volume: known[volume] if old.get(volume) == uids[volume] else Contents.EMPTY for volume in templates
         }
-        self.claim_uids[bookie_id] = uids
+        self.claim_uids[bookie_id] = old | uids
         self.bookies[f"{address}:3184"] = self._new_bookie(name, bookie_id, pod["metadata"]["uid"], contents)
         self.start_container(name)
 
@@ -831,7 +898,7 @@ class World:
             self.pods.saw(one)
         for each in self.bookies.values():
             if each.name == pod:
-                self.contents[each.bookie_id] = each.volumes
+                self.contents[each.bookie_id] = self.contents.get(each.bookie_id, {}) | each.volumes
             if each.name == pod and one is not None and _ephemeral(one) and each.bookie_id in self.cookies:
                 self.disks.pop(each.bookie_id, None)
                 self.dataless.add(each.bookie_id)
@@ -1394,6 +1461,13 @@ def _ephemeral(pod: Manifest) -> "list[str]":
     """The names of the volumes that go with a pod, or with the pods of a template."""
     volumes = pod["spec"].get("volumes") or ()
     return [one["name"] for one in volumes if "emptyDir" in one and not one["name"].startswith("bookie-")]
+
+
+def _directories(settings: str) -> "tuple[list[str], ...]":
+    """The volumes of ledgers and of the index that a bookie's settings name, in their order."""
+    read = dict(line.split("=", 1) for line in settings.splitlines())
+    found = [read.get(key, "") for key in ("ledgerDirectories", "indexDirectories")]
+    return tuple([path.rpartition("/")[2] for path in paths.split(",") if path] for paths in found)
 
 
 def _root(bookie: FakeBookie, volume: str) -> str:

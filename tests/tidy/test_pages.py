@@ -15,6 +15,7 @@ NOT_RUN = {
     "docs/OPERATOR.md: Scale down": "takes a bookie away for good; tests/simulation/operator/test_leaving.py tells it",
     "docs/OPERATOR.md: Growth": "needs a class whose volumes grow; tests/simulation/operator/test_growth.py tells it",
     "docs/OPERATOR.md: Growth (2)": "copies every byte of a fleet; tests/simulation/operator/test_rebuild.py tells it",
+    "docs/OPERATOR.md: Growth (3)": "cannot be taken back; tests/simulation/operator/test_added_volumes.py tells it",
     "docs/HACKING.md: Hacking": "the targets of the Makefile, of which CI runs `test`, and `test` the others' parts",
     "docs/PIPELINE.md: Executors on Kubernetes": "needs a service account that may start pods; argued on the page",
 }

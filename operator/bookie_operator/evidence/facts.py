@@ -107,6 +107,7 @@ class PodFacts:
     ready_since_ms: int | None = None  # by its kubelet; None while it is not ready
     inputs: str = ""  # digest of what the spec said when it was made (resources/inputs.py); "" = nobody noted it
     said: str = ""  # fingerprints of the fields of it
+    mounts: frozenset[str] | None = None  # the volumes of its bookie, by name; None: not told
     is_bookie_running: bool = False  # its bookie's own container, by its kubelet; `problem` may be of another one
 
 
@@ -152,6 +153,7 @@ class VolumeCase:
     recorded: VolumeRecord | None = None  # from our last status; may be lost
     may_be_stale: bool = False  # if it went back in time, what it lacks may be given up (repair.staleVolume)
     may_be_reset: bool = False  # a local disk that its machine emptied may go on by itself (repair.localDiskReset)
+    is_added: bool = False  # the spec adds it to bookies that live
     is_ephemeral: bool = False  # it goes with its pod: `claim` is then made of the pod, and is no object of its own
 
     @property
@@ -163,6 +165,11 @@ class VolumeCase:
         return self.claim.marks is not None or (
             self.recorded is not None and self.recorded.pvc_uid == self.claim.uid and self.recorded.incarnation > 0
         )
+
+    @property
+    def is_new(self) -> bool:
+        """Return True when the volume is added, and nobody has seen data of its bookie on it."""
+        return self.is_added and not self.is_initialised and (self.recorded is None or self.recorded.incarnation == 0)
 
     @property
     def known_fsid(self) -> str:
@@ -242,6 +249,17 @@ class BookieCase:
         if self.pod is not None and self.pod.evicted_by:
             return f"pod {self.name} is about to be deleted ({self.pod.evicted_by})"
         return self.loses_with_its_pod
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Return the volumes that the bookie has and its pod was made without: that pod can never serve."""
+        if self.pod is None or self.pod.mounts is None:
+            return ()
+        return tuple(one.name for one in self.volumes if one.is_added and one.name not in self.pod.mounts)
+
+    def has_volume(self, name: str) -> bool:
+        """Return True when its pod has the volume, or had it when it was last seen (discover.py)."""
+        return any(volume.name == name for volume in self.volumes)
 
     def can_look_into(self, instance_id: str | None) -> bool:
         """Return True for a bookie that can be asked to read the metadata of all ledgers in this metadata store."""

@@ -60,6 +60,7 @@ def pod(manifest: Manifest) -> PodFacts:
         ready_since_ms=_ready_since_ms(conditions.get("Ready") or {}),
         inputs=(metadata.get("annotations") or {}).get(names.INPUTS) or "",
         said=(metadata.get("annotations") or {}).get(names.SAID) or "",
+        mounts=names.data_volumes(manifest.get("spec") or {}),
         is_bookie_running=any(
             container.get("name") == names.CONTAINER and "running" in (container.get("state") or {})
             for container in status.get("containerStatuses") or ()

@@ -92,7 +92,10 @@ def _broken_kinds(storage: Storage, prefix: str) -> Iterator[str]:
     found = [volume for volume in volumes if volume.is_ephemeral]
     if found and len(found) < len(volumes):
         yield _SAID[f"{prefix}InPart"]
-    if any(one.storage_class_name or one.access_mode or one.allow_shared_filesystem is not None for one in found):
+    if any(
+        one.storage_class_name or one.access_mode or one.allow_shared_filesystem is not None or one.added
+        for one in found
+    ):
         yield _SAID[f"{prefix}Claim"]
 
 
@@ -119,6 +122,8 @@ def _broken_pools(spec: BookieClusterSpec, pools: tuple[Pool, ...]) -> Iterator[
             continue
         if len(own.index.volumes) not in (0, len(own.ledgers.volumes)):
             yield _SAID["poolIndexVolumes"]
+        if any(volume.added for volume in own.journal.volumes):
+            yield _SAID["poolAddedJournal"]
         volume_names = [volume.name for _, volume in own.by_role()]
         if len(set(volume_names)) < len(volume_names):
             yield _SAID["poolVolumeNames"]
@@ -158,6 +163,8 @@ def _broken_storage(spec: BookieClusterSpec) -> Iterator[str]:
             yield _SAID["terminationGrace"]
     if len(storage.index.volumes) not in (0, len(storage.ledgers.volumes)):
         yield _SAID["indexVolumes"]
+    if any(volume.added for volume in storage.journal.volumes):
+        yield _SAID["addedJournal"]
     volume_names = [volume.name for _, volume in storage.by_role()]
     if len(set(volume_names)) < len(volume_names):
         yield _SAID["volumeNames"]

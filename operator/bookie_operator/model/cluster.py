@@ -1,7 +1,7 @@
 """One BookieCluster as it came from the API server: parsed once, with a sentence when it cannot be used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -37,11 +37,16 @@ class Cluster:
     is_canary: bool = False  # by its label: of the clusters of this operator it rolls out first
     created_ms: int = 0  # by the API server's clock; 0: not known
     said: BookieClusterSpec | None = None  # what its user wrote, when `spec` is what worked before (plan/rollback.py)
+    withheld: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by pool: volumes its pods get later
     is_recalled: bool = False  # `status` has more than is stored in the resource: the record filled it up
 
     def of(self, pool: str) -> "Cluster":
-        """Return the cluster as it is for the bookies of one pool (spec.pools)."""
-        return replace(self, spec=self.spec.of(pool)) if self.spec.pools is not None else self
+        """Return the cluster as it is for the bookies of one pool (spec.pools), with the volumes that they have now
+        (plan/adding.py)."""
+        spec, withheld = self.spec.of(pool), self.withheld.get(pool)
+        if withheld:
+            spec = spec.model_copy(update={"storage": spec.storage.without(withheld)})
+        return replace(self, spec=spec) if spec is not self.spec else self
 
     @property
     def ref(self) -> ClusterRef:

@@ -1,5 +1,8 @@
 """Every name that the operator writes on objects, in one place. Labels and annotations live under `bookie.dev`."""
 
+from collections.abc import Mapping
+from typing import Any
+
 GROUP = "bookie.dev"
 VERSION = "v1alpha1"
 KIND = "BookieCluster"
@@ -155,3 +158,10 @@ def metadata_job(cluster: str) -> str:
 def autorecovery(cluster: str) -> str:
     """Return the name of the Deployment that keeps replicas whole."""
     return f"{cluster}-autorecovery"
+
+
+def data_volumes(spec: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the volumes on which the bookie of a pod keeps its data. `spec`: of a pod or a template."""
+    own = [one for one in spec.get("containers") or () if one.get("name") == CONTAINER]
+    mounts = [mount for one in own for mount in one.get("volumeMounts") or ()]
+    return frozenset(one["name"] for one in mounts if one["mountPath"].startswith(f"{DATA_ROOT}/"))

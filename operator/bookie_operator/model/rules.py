@@ -173,10 +173,46 @@ def _keeps_order(role: str, new: str, old: str) -> str:
     return f"{places}.all(i, i >= {new}.size() || i >= {old}.size() || {new}[i].name == {old}[i].name)"
 
 
+def _has_none_added(storage: str) -> str:
+    return f"!{storage}.volumes.exists(v, has(v.added))"
+
+
+_IS_TAKEN = (
+    "(has(self.status) && has(self.status.addedVolumes) && self.status.addedVolumes.exists(name, name == v.name))"
+)
+_TAKEN = (
+    "an added volume cannot be taken back any more, since a bookie may have data on it (status.addedVolumes): put it"
+    " back as it was"
+)
+
+
+def _gives_back(role: str) -> CelRule:
+    return CelRule(
+        f"oldSelf.spec.storage.{role}.volumes.all(v, self.spec.storage.{role}.volumes.exists(n, n.name == v.name)"
+        f" || !{_IS_TAKEN})",
+        f"spec.storage.{role}.volumes: {_TAKEN}",
+        field=f".spec.storage.{role}",
+        reason="FieldValueForbidden",
+    )
+
+
+def _pool_gives_back(role: str) -> CelRule:
+    has = f" || !has(p.storage.{role})" if role == "index" else ""
+    had = f" || !has(o.storage.{role})" if role == "index" else ""
+    return CelRule(
+        f"{_POOLS_ROW.format(has=has)} || oldSelf.spec.pools.all(o, o.name != p.name || !has(o.storage){had}"
+        f" || o.storage.{role}.volumes.all(v, p.storage.{role}.volumes.exists(n, n.name == v.name) || !{_IS_TAKEN})))",
+        f"spec.pools[].storage.{role}.volumes: {_TAKEN}",
+        field=".spec.pools",
+        reason="FieldValueForbidden",
+    )
+
+
 def _order(role: str) -> CelRule:
     kept = _keeps_order(role, f"self.spec.storage.{role}.volumes", f"oldSelf.spec.storage.{role}.volumes")
     return CelRule(
-        f"{kept} || {_IS_UNDER_WAY.format(role=role)}",
+        f"{kept} || ({_IS_UNDER_WAY.format(role=role)} && {_has_none_added(f'self.spec.storage.{role}')}"
+        f" && {_has_none_added(f'oldSelf.spec.storage.{role}')})",
         f"spec.storage.{role}.volumes: {_ORDER}",
         field=f".spec.storage.{role}",
         reason="FieldValueForbidden",
@@ -189,7 +225,8 @@ def _pool_order(role: str) -> CelRule:
     kept = _keeps_order(role, f"p.storage.{role}.volumes", f"o.storage.{role}.volumes")
     return CelRule(
         f"{_POOLS_ROW.format(has=has)} || oldSelf.spec.pools.all(o, o.name != p.name || !has(o.storage){had}"
-        f" || {kept})) || {_IS_UNDER_WAY.format(role=role)}",
+        f" || {kept} || ({_IS_UNDER_WAY.format(role=role)} && {_has_none_added(f'p.storage.{role}')}"
+        f" && {_has_none_added(f'o.storage.{role}')})))",
         f"spec.pools[].storage.{role}.volumes: {_ORDER}",
         field=".spec.pools",
         reason="FieldValueForbidden",
@@ -212,6 +249,8 @@ ROOT = (
     *(_pool_sizes(role) for role in ("journal", "ledgers", "index")),
     *(_order(role) for role in ("journal", "ledgers", "index")),
     *(_pool_order(role) for role in ("journal", "ledgers", "index")),
+    *(_gives_back(role) for role in ("ledgers", "index")),
+    *(_pool_gives_back(role) for role in ("ledgers", "index")),
     CelRule(
         # The spec alone cannot say whether they have left: a bookie that leaves runs with what its pool says.
         "!has(oldSelf.spec.pools) || !has(self.spec.pools) || !has(self.status) || !has(self.status.pools)"
@@ -491,9 +530,10 @@ METADATA = (
 )
 
 _FIXED = (
-    "cannot change so (number, names and kind are fixed at creation; sizes may grow; class and access mode change by"
-    " name, with spec.storage.layoutChange: RollingRebuild, which moves the data of one bookie after the other): set"
-    " that, or make a pool (spec.pools) with the volumes that you want, then set the replicas of the old pools to 0"
+    "cannot change so (names and kind are fixed at creation, and so is their number, but for ledger volumes, with their"
+    " indexes, that are added at the end with `added: true`; sizes may grow; class and access mode change by name, with"
+    " spec.storage.layoutChange: RollingRebuild, which moves the data of one bookie after the other): set that, or make"
+    " a pool (spec.pools) with the volumes that you want, then set the replicas of the old pools to 0"
 )
 
 
@@ -509,11 +549,15 @@ def _is_kept_or_named(field: str) -> str:
 
 
 def _is_same_layout(role: str, is_kept: Callable[[str], str] = _is_kept) -> str:
+    """Return the CEL of: no volume comes or goes but those that are added (where: `_keeps_order`; which may go:
+    `_gives_back`), and none changes."""
     return (
-        f"self.{role}.volumes.size() == oldSelf.{role}.volumes.size() && oldSelf.{role}.volumes.all(o,"
-        f" self.{role}.volumes.exists(n, n.name == o.name"
+        f"self.{role}.volumes.all(n, has(n.added) || oldSelf.{role}.volumes.exists(o, o.name == n.name))"
+        f" && oldSelf.{role}.volumes.all(o,"
+        f" (has(o.added) && !self.{role}.volumes.exists(n, n.name == o.name))"
+        f" || self.{role}.volumes.exists(n, n.name == o.name"
         " && (has(n.kind) ? n.kind : 'Claim') == (has(o.kind) ? o.kind : 'Claim')"
-        f" && {is_kept('storageClassName')} && {is_kept('accessMode')}))"
+        f" && {_is_kept('added')} && {is_kept('storageClassName')} && {is_kept('accessMode')}))"
     )
 
 
@@ -533,7 +577,7 @@ def _plain_ephemeral(index: str) -> str:
     lists = (("journal", ""), ("ledgers", ""), ("index", index))
     return " && ".join(
         f"({guard}self.{role}.volumes.all(v, !({_IS_EPHEMERAL})"
-        " || (!has(v.storageClassName) && !has(v.accessMode) && !has(v.allowSharedFilesystem))))"
+        " || (!has(v.storageClassName) && !has(v.accessMode) && !has(v.allowSharedFilesystem) && !has(v.added))))"
         for role, guard in lists
     )
 
@@ -543,9 +587,11 @@ _ALL_OR_NONE = (
     " for nothing. Set kind: Ephemeral for all volumes, or for none"
 )
 _PLAIN = (
-    "have a volume of kind Ephemeral with storageClassName, accessMode or allowSharedFilesystem, which only claims"
-    " have: leave them out"
+    "have a volume of kind Ephemeral with storageClassName, accessMode, allowSharedFilesystem or added, which only"
+    " claims have: leave them out"
 )
+
+_ADDED_JOURNAL = "a volume is added, and bookies that live get further ledger and index volumes only: leave it out"
 
 STORAGE = (
     CelRule(
@@ -554,6 +600,12 @@ STORAGE = (
         name="ephemeralInPart",
     ),
     CelRule(_plain_ephemeral(""), f"spec.storage: the volumes {_PLAIN}", name="ephemeralClaim"),
+    CelRule(
+        "self.journal.volumes.all(v, !has(v.added))",
+        f"spec.storage.journal.volumes: {_ADDED_JOURNAL}",
+        field=".journal",
+        name="addedJournal",
+    ),
     CelRule(
         "self.index.volumes.size() == 0 || self.index.volumes.size() == self.ledgers.volumes.size()",
         "spec.storage.index.volumes must be none, or as many as spec.storage.ledgers.volumes: each has an index of"
@@ -601,6 +653,12 @@ POOL_STORAGE = (
         name="poolEphemeralClaim",
     ),
     CelRule(
+        "self.journal.volumes.all(v, !has(v.added))",
+        f"spec.pools[].storage.journal.volumes: {_ADDED_JOURNAL}",
+        field=".journal",
+        name="poolAddedJournal",
+    ),
+    CelRule(
         "!has(self.index) || self.index.volumes.size() == self.ledgers.volumes.size()",
         "spec.pools[].storage.index.volumes must be as many as its ledgers.volumes, or index must be absent: each has"
         " an index of its own",
@@ -627,8 +685,9 @@ POOL_STORAGE = (
     *(
         CelRule(
             guard + _is_same_layout(role) + ("))" if guard else ""),
-            f"spec.pools[].storage.{role}.volumes cannot change (class, number and names are fixed at creation; sizes"
-            " may grow): make another pool, then set the replicas of this one to 0",
+            f"spec.pools[].storage.{role}.volumes cannot change (class and names are fixed at creation, and so is"
+            " their number, but for ledger volumes, with their indexes, that are added at the end with `added: true`;"
+            " sizes may grow): make another pool, then set the replicas of this one to 0",
             field=f".{role}",
             reason="FieldValueForbidden",
         )

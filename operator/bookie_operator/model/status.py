@@ -534,6 +534,12 @@ class BookieClusterStatus(Model):
     hibernation: HibernationStatus | None = None
     deletion: DeletionStatus | None = None
     autorecovery: AutoRecoveryStatus | None = None
+    added_volumes: tuple[Annotated[str, Field(max_length=15)], ...] = Field(
+        default=(),
+        max_length=64,
+        description="The added volumes of spec.storage and spec.pools[].storage that a bookie may have data on: these"
+        " cannot be taken back any more. A rule of the spec reads it.",
+    )
     bookies: tuple[BookieStatus, ...] = Field(default=(), json_schema_extra=BY_NAME)
     orphans: tuple[BookieStatus, ...] = Field(
         default=(),

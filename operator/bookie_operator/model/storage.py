@@ -1,5 +1,6 @@
 """spec.storage: which volumes a bookie has, by role, and how its journal is used (spec/operator.md#K15)."""
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Annotated, Literal
 
@@ -47,6 +48,13 @@ class VolumeSpec(Model):
         default=None,
         description="True where volumes are directories on the node's disk (local-path provisioners): nobody can prove"
         " that such a volume is mounted, so the operator calls it lost only when its PersistentVolume is another.",
+    )
+
+    added: Literal[True] | None = Field(
+        default=None,
+        description="True for a ledger volume, and the volume of its index, at the end of their lists that bookies"
+        " which live already are to get: one after the other, by a restart. New ledgers use it; what is there stays"
+        " where it is. It can be taken back while status.addedVolumes does not name it, and stays true for ever.",
     )
 
     @property
@@ -142,6 +150,18 @@ class Storage(Model):
     def is_ephemeral(self) -> bool:
         """True where the volumes of a bookie go with its pod: all of them do, or none."""
         return any(volume.is_ephemeral for _, volume in self.by_role())
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The names of the volumes that are added to bookies which live."""
+        return tuple(volume.name for _, volume in self.by_role() if volume.added)
+
+    def without(self, names: Collection[str]) -> "Storage":
+        """The same, as it was before the volumes `names` were added."""
+        ledgers, index = (
+            tuple(volume for volume in of.volumes if volume.name not in names) for of in (self.ledgers, self.index)
+        )
+        return self.model_copy(update={"ledgers": VolumeSet(volumes=ledgers), "index": IndexVolumes(volumes=index)})
 
     def by_role(self) -> tuple[tuple[str, VolumeSpec], ...]:
         """(role, volume) of every volume, in the order of mounting: journal, ledgers, index."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bookie_operator.model import config, names, pools
-from bookie_operator.plan import prune, rebuild, templates, windows
+from bookie_operator.plan import adding, prune, rebuild, templates, windows
 from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.resources import common, fleet, memory
@@ -185,9 +185,17 @@ def _conflicts(observation: Observation, manifest: Manifest, live: Manifest | No
                 f"{kind} {name} belongs to {owner.get('kind')} {owner.get('name')} (uid {owner.get('uid')}): rename"
                 " this BookieCluster, or wait until the other is gone",
             )
-    is_rebuilding = observation.cluster.spec.storage.layout_change == rebuild.ROLLING
-    if kind == "StatefulSet" and (why := templates.why_not(manifest, live, is_rebuilding=is_rebuilding)):
-        yield Obstacle("SpecInvalid", f"StatefulSet {name}: {why}")
+    if kind == "StatefulSet":
+        spec = observation.cluster.spec
+        why = templates.why_not(
+            manifest,
+            live,
+            is_rebuilding=spec.storage.layout_change == rebuild.ROLLING,
+            added=spec.of(manifest["metadata"]["labels"][names.LABEL_POOL]).storage.added,
+            taken=adding.taken(observation),
+        )
+        if why:
+            yield Obstacle("SpecInvalid", f"StatefulSet {name}: {why}")
 
 
 def _initialisation_failed(namespace: str, cluster: str) -> Obstacle:

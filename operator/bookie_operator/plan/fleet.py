@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from bookie_operator.model.status import ClosedGate, Departure, HibernationState, RolloutStatus
 from bookie_operator.plan import (
+    adding,
     children,
     claims,
     confirmed_loss,
@@ -114,7 +115,8 @@ def with_turn(observation: Observation) -> Observation:
     """Return `observation` with the mark of the bookie whose turn it is to begin anew; all else is known by now."""
     named, anew = replacing.named(observation), ephemeral.to_begin_anew(observation)
     drained = ephemeral.of_drained_nodes(observation)
-    return replace(observation, bookies=rebuild.marked(observation.cluster, observation.bookies, named, anew, drained))
+    bookies = rebuild.marked(observation.cluster, observation.bookies, named, anew, drained)
+    return adding.between(replace(observation, bookies=bookies))
 
 
 def assess(observation: Observation) -> tuple[Assessed, ...]:

@@ -36,9 +36,20 @@ def unread(seen: Observation) -> str:
 
 
 def older(seen: Observation, fleet: tuple[Assessed, ...]) -> list[Assessed]:
-    """Return the bookies whose pods run an older revision than their StatefulSet's template, zone by zone."""
-    found = [one for one in fleet if not leaves(one) and _is_older(seen, one.case)]
+    """Return the bookies whose pods run an older revision than their StatefulSet's template, zone by zone; and those
+    that are to get volumes as soon as the template may have them (plan/adding.py)."""
+    found = [
+        one for one in fleet if not leaves(one) and (_is_older(seen, one.case) or waits_for_volumes(seen, one.case))
+    ]
     return sorted(found, key=lambda one: (one.case.pool, int(one.case.name.rsplit("-", 1)[1])))
+
+
+def waits_for_volumes(seen: Observation, case: BookieCase) -> bool:
+    """Return True when a bookie is to get volumes for which another pod alone is not enough now: it would be made
+    without them."""
+    withheld = seen.cluster.withheld.get(case.pool, frozenset())
+    lacks = case.pod is not None and any(not case.has_volume(name) for name in withheld)
+    return lacks and not _is_older(seen, case)
 
 
 def is_behind(seen: Observation, case: BookieCase) -> bool:

@@ -20,6 +20,7 @@ from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.status import CHANGED_CHARS_MAX, CHANGED_MAX, RolloutStatus, RolloutStep
 from bookie_operator.model.values import format_time, parse_duration, parse_time
 from bookie_operator.plan import (
+    adding,
     doors,
     ephemeral,
     filling,
@@ -91,7 +92,7 @@ def decide(
         if first.status.step is not None:
             return first
         why = first.why  # and meanwhile the others go on: what the named bookie waits for may be one of them
-    older = pace.behind(seen, fleet)
+    older = [one for one in pace.behind(seen, fleet) if not revisions.waits_for_volumes(seen, one.case)]
     older += [one for one in fleet if one.case.name in to_start and one not in older and one.case.pod is not None]
     rest = _decide(seen, fleet, older, step, is_named=False, unsettled=unsettled)
     return replace(rest, restart_waits_for=why if named else "")
@@ -124,7 +125,7 @@ def _decide(
     if not is_named:
         ready = [one for one in ready if not ephemeral.holds_data(one)]  # they are begun anew (plan/ephemeral.py)
     if step is not None or not ready:
-        return _told(seen, fleet, step, _why_step(seen, fleet, step))
+        return _told(seen, fleet, step, _why_step(seen, fleet, step) or adding.why_later(seen))
     # Who takes no writes is missed least.
     candidate = min(ready, key=lambda one: one.stage is not Stage.READ_ONLY)
     if closed := (*held, *closed_gates(seen, fleet, candidate), *pace.canary(seen, fleet, candidate)):
@@ -282,6 +283,8 @@ def _is_down(seen: Observation, one: Assessed) -> bool:
     since_ms = max(pod.created_ms, one.away_since_ms or 0)
     if seen.now_ms - since_ms < PATIENCE_MS:
         return False
+    if one.case.lacks and one.stage is Stage.HELD:
+        return True
     if one.stage in (Stage.MISSING, Stage.PROVISIONING):
         return not pod.is_bookie_running  # what the kubelet complains of may be another container
     is_starting = report is not None and report.state is State.STARTING and not report.data_port_open
@@ -297,8 +300,8 @@ def _may_be_replaced(
     that has its data only for as long as its pod is there (spec/operator.md#Q19)."""
     if one.case.loses_with_its_pod or ephemeral.may_hold_data(seen, one):
         return False
-    if step is not None and step.bookie == one.case.name:
-        return True
+    if one.case.lacks or (step is not None and step.bookie == one.case.name):
+        return True  # of the first, nothing but another pod brings it back, whoever else is away
     if step is not None and not _only_lacks_data(fleet, older, step):
         return False
     taken = turns.is_any(seen, fleet, but=Work.ROLLOUT)

@@ -343,4 +343,4 @@ def _is_blank(case: BookieCase, stage: Stage, previous: BookieStatus | None, now
     is_new = case.pod is not None and not case.pod.problem and (previous is None or previous.incarnation == 0)
     if (stage is Stage.UNREACHABLE or (stage is Stage.MISSING and is_new)) and silent_ms < _SILENCE_MS:
         return False
-    return any(not volume.is_initialised for volume in case.volumes)
+    return any(not volume.is_initialised and not volume.is_new for volume in case.volumes)

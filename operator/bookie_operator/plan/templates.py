@@ -6,7 +6,7 @@ They run on, and whoever leads next finds the StatefulSet missing and applies it
 made of, so no claim changes by this, and none goes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from bookie_operator.model import names, values
 from bookie_operator.model.spec import Zone
@@ -26,7 +26,7 @@ def settled(seen: Observation, manifest: Manifest) -> Manifest:
         return manifest
     known = {one["metadata"]["name"]: one for one in live["spec"].get("volumeClaimTemplates") or ()}
     pool = manifest["metadata"]["labels"][names.LABEL_POOL]
-    is_held, wanted = _is_left(seen, pool), manifest["spec"].get("volumeClaimTemplates") or []
+    is_held, wanted = is_left(seen, pool), manifest["spec"].get("volumeClaimTemplates") or []
     templates = [
         _settled(one, known[name], is_held=is_held, is_grown=_is_grown(seen, pool, name, _size(one)))
         if (name := one["metadata"]["name"]) in known
@@ -72,15 +72,33 @@ def brought_back(seen: Observation, manifests: Iterable[Manifest]) -> Iterator[M
 
 def as_its_pods(seen: Observation, manifest: Manifest) -> Manifest | None:
     """Return the StatefulSet `manifest` with the template that its first pod was made from, so that what comes back is
-    what ran; with its newest revision when it has no pod; None when nothing tells."""
+    what ran; with its newest revision when it has no pod; None when nothing tells.
+
+    Of pods with unlike volumes (plan/adding.py) the one with the most: a bookie that has a volume must not be made
+    without it. Never with a volume that no claim template is for.
+    """
     pool = manifest["metadata"]["labels"][names.LABEL_POOL]
     revisions = [case.pod.revision for case in seen.bookies if case.pool == pool and case.pod is not None]
     newest_first = [name for name, one in seen.templates.items() if _pool_of(one) == pool]
-    known = next((seen.templates[one] for one in (*revisions, *newest_first) if seen.templates.get(one)), None)
+    found = [seen.templates[one] for one in (*revisions, *newest_first) if seen.templates.get(one)]
+    claimed = volumes_of(manifest)
+    fitting = [one for one in found if _claims_of(one) <= claimed]
+    known = max(fitting, key=lambda one: len(_claims_of(one)), default=None)
     if known is None:
         return None
     template = {key: value for key, value in known.items() if not key.startswith("$")}  # "$patch", of the revision
-    return manifest | {"spec": manifest["spec"] | {"template": template}}
+    spec = manifest["spec"] | {"template": template}
+    if claims := [
+        one for one in spec.get("volumeClaimTemplates") or () if one["metadata"]["name"] in _claims_of(known)
+    ]:
+        spec["volumeClaimTemplates"] = claims
+    return manifest | {"spec": spec}
+
+
+def _claims_of(template: Manifest) -> frozenset[str]:
+    """Return the names of the volumes of a pod template that are claims."""
+    spec = template.get("spec") or {}
+    return names.data_volumes(spec) - {one["name"] for one in spec.get("volumes") or () if "emptyDir" in one}
 
 
 def _pool_of(template: Manifest) -> str | None:
@@ -88,9 +106,17 @@ def _pool_of(template: Manifest) -> str | None:
     return found
 
 
+def volumes_of(stateful_set: Manifest) -> frozenset[str]:
+    """Return the names of its claim templates."""
+    return frozenset(_by_name(stateful_set))
+
+
 def why_anew(manifest: Manifest, live: Manifest) -> str:
     """Return why the StatefulSet must be made anew around its pods; "" when an apply is enough, or nothing is."""
     before, after = _by_name(live), _by_name(manifest)
+    if before.keys() != after.keys():
+        changed = ", ".join(sorted(before.keys() ^ after.keys()))
+        return f"made anew around its pods: those that it makes next are to have other volumes ({changed})"
     grown = [name for name in after if name in before and not _is_same_size(after[name], before[name])]
     others = [name for name in after if name in before and _shape(after[name]) != _shape(before[name])]
     if others:
@@ -98,16 +124,23 @@ def why_anew(manifest: Manifest, live: Manifest) -> str:
     return f"made anew around its pods: claims of {', '.join(grown)} have another size" if grown else ""
 
 
-def why_not(manifest: Manifest, live: Manifest, *, is_rebuilding: bool) -> str:
+def why_not(
+    manifest: Manifest, live: Manifest, *, is_rebuilding: bool, added: Collection[str], taken: Mapping[str, str]
+) -> str:
     """Return what keeps the templates of `live` from becoming those of `manifest`; "" when nothing does.
-    `is_rebuilding`: the spec lets bookies be rebuilt for another class or access mode."""
+    `is_rebuilding`: the spec lets bookies be rebuilt for another class or access mode. `added`: the volumes that the
+    spec adds to bookies which live; `taken`: those that a bookie may have data on (plan/adding.py)."""
     before, after = _by_name(live), _by_name(manifest)
     for name in (*before, *after):
+        if name in added or (name in before and name in after):
+            pass
+        elif name in after:
+            return f"volume {name} is in the spec and not in its claim templates: set `added: true` for it"
+        elif name in taken:
+            who = taken[name] or "a bookie"
+            return f"volume {name} is not in the spec any more, and {who} may have data on it: put it back as it was"
         if name not in before or name not in after:
-            return (
-                f"volume {name} is in its claim templates or in the spec, and not in both, and that cannot change:"
-                " create another BookieCluster"
-            )
+            continue
         if _shape(before[name]) != _shape(after[name]) and not is_rebuilding:
             return (
                 f"the claim template of volume {name} has another class or access mode: set it back, or set"
@@ -127,7 +160,7 @@ def _is_grown(seen: Observation, pool: str, volume: str, wanted: str) -> bool:
     return all(expansion.is_done(claim, wanted) for claim in claims)
 
 
-def _is_left(seen: Observation, pool: str) -> bool:
+def is_left(seen: Observation, pool: str) -> bool:
     """Return True while a bookie of `pool` is to leave, leaves, or comes back from it."""
     for case in seen.bookies:
         entry = seen.cluster.status.bookie(case.name) if case.pool == pool else None

@@ -21,6 +21,7 @@ def before_metadata(
     `services.disruption_budget`."""
     # Pools that say nothing of their own read the fleet's settings: one content, one object.
     shapes = [cluster, *(cluster.of(name) for name, _ in cluster.spec.shapes())]
+    shapes += [cluster.of(name) for name in cluster.withheld]
     read = {settings.name(one): settings.config_map(one) for one in shapes}
     children = [services.service_account(cluster), *read.values(), services.headless(cluster)]
     if cluster.spec.disruption.pdb:

@@ -50,6 +50,8 @@ def properties(spec: BookieClusterSpec) -> dict[str, str]:
     shared = [directory(role, volume.name) for role, volume in storage.by_role() if volume.shares_filesystem]
     if shared:
         out["allowSharedFilesystem"] = ",".join(shared)
+    if storage.added:
+        out["allowStorageExpansion"] = "true"
     if spec.repair.copy_rate is not None:
         out["copyRateBytesPerSecond"] = str(int(parse_quantity(spec.repair.copy_rate)))
     return out

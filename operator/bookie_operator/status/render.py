@@ -23,7 +23,7 @@ from bookie_operator.model.status import (
     VolumeStatus,
 )
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import claims, fencing, revisions
+from bookie_operator.plan import adding, claims, fencing, revisions
 from bookie_operator.plan.children import MetadataStep
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
@@ -74,6 +74,7 @@ def render(plan: FleetPlan) -> BookieClusterStatus:
         healing=_healing(entries),
         blocked_by=_blocked_by(plan, stalled),
         pools=tuple(_pools(plan)),
+        added_volumes=tuple(sorted(adding.taken(observation))),
         budget=Budget(
             ack_quorum=cluster.spec.quorum.ack_quorum,
             tolerance=cluster.spec.tolerance,

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import operator_world_support as worlds
+from bookie.ports.admin import Contents
 from bookie_operator.model import names
 from meeting_support import LIVES, Fleet, Judge, shape
 from operator_world_support import World
@@ -59,6 +60,8 @@ def happen(fleet: Fleet, what: str, number: int) -> None:
             storage = copy.deepcopy(spec["storage"])
             storage["ledgers"]["volumes"][0]["storageClassName"] = ("standard", "fast")[number % 2]
             world.edit(storage=storage)
+        case "volumes":
+            world.edit(storage=with_volumes(spec["storage"]))
         case "journal":
             world.edit(storage=spec["storage"] | {"journalWriteData": bool(number % 2)})
         case "sleep":
@@ -146,6 +149,49 @@ def test_whatever_meets_each_stop_is_safe_and_the_reverse_ends_where_it_began(
 )
 def test_stories_that_taught_something(begun: World, life: str, story: list[Step]) -> None:
     ends_where_it_began(worlds.clone(begun), story, life)
+
+
+@pytest.mark.slow
+@settings(max_examples=5, deadline=None)
+@given(story=st.lists(STEPS, min_size=1, max_size=4), life=st.sampled_from(LIVES), passes=st.integers(1, 40))
+def test_whatever_meets_the_adding_of_volumes_every_bookie_has_them_in_the_end(
+    begun: World, story: list[Step], life: str, passes: int
+) -> None:
+    gets_its_volumes(worlds.clone(begun), [("volumes", 0, passes), *story], life)
+
+
+def gets_its_volumes(world: World, story: list[Step], life: str) -> None:
+    spec, judge, fleet = copy.deepcopy(world.spec()), Judge(world), Fleet(world, life)
+    spec["storage"] = with_volumes(spec["storage"])
+
+    for what, number, passes in story:
+        happen(fleet, what, number)
+        fleet.run(passes)
+        check(world, judge, story)
+    set_back(fleet, spec)
+    fleet.lives_on()
+    for _ in range(END_PASSES // 10):
+        fleet.run(10)
+        check(world, judge, story)
+        if has_volumes(world, spec["replicas"]) and world.is_quiet():
+            break
+
+    assert has_volumes(world, spec["replicas"]), (story, life, world.status())
+    assert world.is_quiet(), (story, life, world.status())
+
+
+def with_volumes(storage: dict[str, Any]) -> dict[str, Any]:
+    """One ledger volume more, with its index. Their names have no "-", so that a claim's says its pod."""
+    more = {"ledgers": "more", "index": "moreindex"}
+    return storage | {
+        role: {"volumes": [*storage[role]["volumes"], storage[role]["volumes"][0] | {"name": name, "added": True}]}
+        for role, name in more.items()
+    }
+
+
+def has_volumes(world: World, replicas: int) -> bool:
+    having = [one for one in world.bookies.values() if one.volumes.get("more") is Contents.VALID]
+    return len(having) == len(world.bookies) == replicas
 
 
 def ends_where_it_began(world: World, story: list[Step], life: str) -> None:

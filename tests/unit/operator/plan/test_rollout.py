@@ -705,6 +705,7 @@ def test_every_part_of_a_volume_but_its_size_is_in_the_digest() -> None:
         storageClassName="a",
         accessMode="ReadWriteOnce",
         allowSharedFilesystem=True,
+        added=True,
     )
     assert set(known) == {VolumeSpec.model_fields[field].alias for field in VolumeSpec.model_fields}
     left_out = [key for key in known if key not in ("name", "size")]
