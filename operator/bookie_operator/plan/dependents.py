@@ -128,9 +128,7 @@ def _is_known(seen: Observation, fleet: tuple[Assessed, ...], bookies: tuple[str
 
 def _reader(seen: Observation, bookies: Collection[str]) -> BookieCase | None:
     """Return a bookie, none of `bookies`, that can look into the pinned metadata store."""
-    expected = seen.cluster.spec.metadata_service.expected_instance_id or seen.cluster.status.instance_id
-    able = [case for case in seen.bookies if case.name not in bookies and case.can_look_into(expected)]
-    return min(able, key=lambda case: case.name, default=None)
+    return next((case for case in seen.readers() if case.name not in bookies), None)
 
 
 def _names(bookies: Collection[str]) -> str:

@@ -119,14 +119,6 @@ def _ids(seen: Observation, spec: OperationSpec) -> tuple[str, ...]:
 
 
 def _reader(seen: Observation) -> BookieCase | None:
-    """Return a bookie that serves in the pinned metadata store and knows the order, by name."""
-    expected = seen.cluster.spec.metadata_service.expected_instance_id or seen.cluster.status.instance_id
-    able = [
-        case
-        for case in seen.bookies
-        if case.can_look_into(expected)
-        and case.report is not None
-        and case.report.state.serves
-        and CAPABILITY in case.report.capabilities
-    ]
-    return min(able, key=lambda case: case.name, default=None)
+    """Return a bookie that serves and knows the order."""
+    able = (one for one in seen.readers(CAPABILITY) if one.report is not None and one.report.state.serves)
+    return next(able, None)

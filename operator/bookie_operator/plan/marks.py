@@ -35,7 +35,7 @@ class MarksQuestion:
 
 def to_ask(seen: Observation) -> MarksQuestion | None:
     """Return what to ask now; None when the last look is young enough, or nobody can say."""
-    readers = _readers(seen)
+    readers = seen.readers(CAPABILITY)
     ids = tuple(sorted(case.bookie_id for case in seen.bookies if case.is_ours))
     if not readers or not seen.leadership.is_held:
         return None
@@ -49,7 +49,7 @@ def to_ask(seen: Observation) -> MarksQuestion | None:
 
 def why_not(seen: Observation, one: Assessed) -> str:
     """Return why marks speak against a stop of `one`; "" when none does (spec/operator.md#Q20)."""
-    if not _readers(seen):
+    if not seen.readers(CAPABILITY):
         return ""  # an older release; and who cannot reach the store is no candidate (spec/operator.md#Q2)
     look, bookie_id = seen.marks, one.case.bookie_id
     if look is None or not 0 <= seen.now_ms - look.began_ms <= VALID_MS or bookie_id not in look.asked:
@@ -89,14 +89,3 @@ def _until(seen: Observation, look: MarksLook, waited_ms: int) -> str:
     if seen.now_ms >= end_ms:
         return ""
     return f"the stop waits until they are mended, or until {format_time(end_ms)} (spec.repair.peerGrace)"
-
-
-def _readers(seen: Observation) -> list[BookieCase]:
-    """Return the bookies that can look into the pinned metadata store, and know the question, by name."""
-    expected = seen.cluster.spec.metadata_service.expected_instance_id or seen.cluster.status.instance_id
-    able = [
-        case
-        for case in seen.bookies
-        if case.can_look_into(expected) and case.report is not None and CAPABILITY in case.report.capabilities
-    ]
-    return sorted(able, key=lambda case: case.name)

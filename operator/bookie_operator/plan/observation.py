@@ -135,3 +135,14 @@ class Observation:
     dependents: tuple[DependentsLook, ...] = ()  # looks that this process had made, old ones too
     marks: MarksLook | None = None  # the last look of this process
     others_problem: str = ""  # why they could not be read; "" = they were, or nobody asked
+
+    def readers(self, capability: str = "") -> list[BookieCase]:
+        """Return the bookies, by name, that can look into the pinned metadata store and have this capability."""
+        expected = self.cluster.spec.metadata_service.expected_instance_id or self.cluster.status.instance_id
+        able = [
+            case
+            for case in self.bookies
+            if case.can_look_into(expected)
+            and (not capability or (case.report is not None and capability in case.report.capabilities))
+        ]
+        return sorted(able, key=lambda case: case.name)
