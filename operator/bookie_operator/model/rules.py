@@ -895,7 +895,8 @@ OPERATION = (
         "self.type == 'AcceptLedgerLoss'"
         " ? has(self.target.ledgers) && self.target.ledgers.size() > 0"
         " && has(self.target.givenUp) && self.target.givenUp.size() > 0"
-        " : !has(self.target.ledgers) && !has(self.target.givenUp)",
+        " : (!has(self.target.ledgers) || self.target.ledgers.size() == 0)"
+        " && (!has(self.target.givenUp) || self.target.givenUp.size() == 0)",
         "spec.target.ledgers and spec.target.givenUp belong to AcceptLedgerLoss, which needs both: name the ledgers by"
         " their ids (`bookie integrity status` of a bookie tells which are blocked), and the bookies that lost what"
         " they held of them by their pods",
