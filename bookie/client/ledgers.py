@@ -242,8 +242,6 @@ class LedgerStore:
                     yield ledger_id, path
                 continue
             names = sorted(await find_children(self.store, path), reverse=True)
-            if levels == 1:
-                names = [name for name in names if paths.is_ledger_name(name)]
             async for found in self._walk_down([(f"{path}/{name}", levels - 1) for name in names]):
                 yield found
 
