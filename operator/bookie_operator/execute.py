@@ -7,7 +7,7 @@ may be repeated: a crash between any two of them is repaired by the next pass (t
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bookie.base.errors import BookieError
@@ -471,12 +471,9 @@ class Executor:
     async def _set_aside(self, namespace: str, action: SetAside) -> str:
         """Give the order that keeps a bookie out of service, or ends that; return why it was not done, or ""."""
         self._check_lease()
-        try:
-            answer = await self._bookies.set_aside(
-                action.door, action.bookie_id, action.order, operator_epoch=action.epoch
-            )
-        except BookieUnreachable as error:
-            answer = OrderAnswer(False, "unreachable", str(error))
+        answer = await _answer(
+            self._bookies.set_aside(action.door, action.bookie_id, action.order, operator_epoch=action.epoch)
+        )
         if not answer.is_done:
             logger.warning("not done, tried again namespace=%s action=%s reason=%s", namespace, action, answer.text)
             return f"{answer.refused_reason}: {answer.text}"
@@ -550,8 +547,8 @@ class Executor:
         for order in plan.losses:
             self._check_lease()
             began_s = self._loop_s()
-            try:
-                answer = await self._bookies.accept_ledger_loss(
+            answer = await _answer(
+                self._bookies.accept_ledger_loss(
                     order.door,
                     order.ledger,
                     order.bookie_ids,
@@ -559,8 +556,7 @@ class Executor:
                     reason=order.reason,
                     operator_epoch=order.epoch,
                 )
-            except BookieUnreachable as error:
-                answer = OrderAnswer(False, "unreachable", str(error))
+            )
             is_done = answer.is_done or answer.refused_reason == "missing"
             logger.warning("namespace=%s action=%s done=%s said=%s", cluster.namespace, order, is_done, answer.text)
             took_ms = int((self._loop_s() - began_s) * 1000)
@@ -582,10 +578,9 @@ class Executor:
         """Have a bookie take settings as it runs. What is lost on the way, or refused, the next pass sees in its
         report."""
         self._check_lease()
-        try:
-            answer = await self._bookies.change_settings(order.door, dict(order.settings), operator_epoch=order.epoch)
-        except BookieUnreachable as error:
-            answer = OrderAnswer(False, "unreachable", str(error))
+        answer = await _answer(
+            self._bookies.change_settings(order.door, dict(order.settings), operator_epoch=order.epoch)
+        )
         if not answer.is_done:
             logger.warning("not done, tried again namespace=%s action=%s reason=%s", namespace, order, answer.text)
             return
@@ -755,6 +750,14 @@ def _protection(action: Action, stored: Manifest | None) -> Obstacle | None:
         f"{action} did not last: an admission policy or another controller changes it. Exempt it there, or set"
         " spec.disruption.pdb to false and protect the pods yourself",
     )
+
+
+async def _answer(asked: Awaitable[OrderAnswer]) -> OrderAnswer:
+    """Return how a bookie answers an order; that nobody could be asked is an answer too."""
+    try:
+        return await asked
+    except BookieUnreachable as error:
+        return OrderAnswer(False, "unreachable", str(error))
 
 
 def _held_back(plan: FleetPlan, failures: Sequence[Obstacle]) -> FleetPlan:

@@ -241,7 +241,7 @@ async def _members(
     It does not ask a bookie that is in another store than the rest: that would list the bookies of another cluster.
     """
     problem = "no bookie that has a session with the metadata store answers"
-    expected = cluster.spec.metadata_service.expected_instance_id or cluster.status.instance_id
+    expected = cluster.expected_instance_id
     able = [
         case
         for case in cases

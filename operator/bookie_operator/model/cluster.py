@@ -49,6 +49,11 @@ class Cluster:
         return replace(self, spec=spec) if spec is not self.spec else self
 
     @property
+    def expected_instance_id(self) -> str | None:
+        """Return the metadata store that the cluster is pinned to: by its spec, else the one that it was seen in."""
+        return self.spec.metadata_service.expected_instance_id or self.status.instance_id
+
+    @property
     def ref(self) -> ClusterRef:
         return ClusterRef(self.namespace, self.name, self.uid, self.resource_version)
 

@@ -132,20 +132,40 @@ _SIZES = {
 _POOLS_ROW = "!has(self.spec.pools) || !has(oldSelf.spec.pools) || self.spec.pools.all(p, !has(p.storage){has}"
 
 
-def _pool_sizes(role: str) -> CelRule:
+def _of_all(role: str, cel: str, message: str) -> CelRule:
+    """Return a rule at the root about the volumes of a role."""
+    return CelRule(
+        cel,
+        f"spec.storage.{role}.volumes: {message}",
+        field=f".spec.storage.{role}",
+        reason="FieldValueForbidden",
+    )
+
+
+def _of_pools(role: str, cel: str, message: str) -> CelRule:
+    """Return the same about the volumes that pool `p` has of its own; `cel`: compares them with those that it had,
+    `o`."""
     has = f" || !has(p.storage.{role})" if role == "index" else ""
     had = f" || !has(o.storage.{role})" if role == "index" else ""
     return CelRule(
         f"{_POOLS_ROW.format(has=has)} || oldSelf.spec.pools.all(o, o.name != p.name || !has(o.storage){had}"
-        f" || p.storage.{role}.volumes.all(n,"
+        f" || {cel}))",
+        f"spec.pools[].storage.{role}.volumes: {message}",
+        field=".spec.pools",
+        reason="FieldValueForbidden",
+    )
+
+
+def _pool_sizes(role: str) -> CelRule:
+    return _of_pools(
+        role,
+        f"p.storage.{role}.volumes.all(n,"
         f" o.storage.{role}.volumes.all(m, m.name != n.name || !quantity(n.size).isLessThan(quantity(m.size)))"
         " || (has(self.status) && has(self.status.expansion) && has(self.status.expansion.volumes)"
         " && self.status.expansion.volumes.exists(v, v.name == n.name"
-        " && !quantity(n.size).isLessThan(quantity(v.size)))))))",
-        f"spec.pools[].storage.{role}.volumes: a size cannot be lowered, since no volume can shrink: keep it (while"
+        " && !quantity(n.size).isLessThan(quantity(v.size)))))",
+        "a size cannot be lowered, since no volume can shrink: keep it (while"
         " volumes expand, it may be set back to what status.expansion.volumes says)",
-        field=".spec.pools",
-        reason="FieldValueForbidden",
     )
 
 
@@ -187,50 +207,35 @@ _TAKEN = (
 
 
 def _gives_back(role: str) -> CelRule:
-    return CelRule(
+    return _of_all(
+        role,
         f"oldSelf.spec.storage.{role}.volumes.all(v, self.spec.storage.{role}.volumes.exists(n, n.name == v.name)"
         f" || !{_IS_TAKEN})",
-        f"spec.storage.{role}.volumes: {_TAKEN}",
-        field=f".spec.storage.{role}",
-        reason="FieldValueForbidden",
+        _TAKEN,
     )
 
 
 def _pool_gives_back(role: str) -> CelRule:
-    has = f" || !has(p.storage.{role})" if role == "index" else ""
-    had = f" || !has(o.storage.{role})" if role == "index" else ""
-    return CelRule(
-        f"{_POOLS_ROW.format(has=has)} || oldSelf.spec.pools.all(o, o.name != p.name || !has(o.storage){had}"
-        f" || o.storage.{role}.volumes.all(v, p.storage.{role}.volumes.exists(n, n.name == v.name) || !{_IS_TAKEN})))",
-        f"spec.pools[].storage.{role}.volumes: {_TAKEN}",
-        field=".spec.pools",
-        reason="FieldValueForbidden",
+    return _of_pools(
+        role,
+        f"o.storage.{role}.volumes.all(v, p.storage.{role}.volumes.exists(n, n.name == v.name) || !{_IS_TAKEN})",
+        _TAKEN,
     )
+
+
+def _in_order(role: str, new: str, old: str) -> str:
+    """Return the CEL of: the order of volumes is kept, or put back. `new`, `old`: the storage of both."""
+    kept = _keeps_order(role, f"{new}.{role}.volumes", f"{old}.{role}.volumes")
+    is_put_back = f"{_IS_UNDER_WAY.format(role=role)} && {_has_none_added(f'{new}.{role}')}"
+    return f"{kept} || ({is_put_back} && {_has_none_added(f'{old}.{role}')})"
 
 
 def _order(role: str) -> CelRule:
-    kept = _keeps_order(role, f"self.spec.storage.{role}.volumes", f"oldSelf.spec.storage.{role}.volumes")
-    return CelRule(
-        f"{kept} || ({_IS_UNDER_WAY.format(role=role)} && {_has_none_added(f'self.spec.storage.{role}')}"
-        f" && {_has_none_added(f'oldSelf.spec.storage.{role}')})",
-        f"spec.storage.{role}.volumes: {_ORDER}",
-        field=f".spec.storage.{role}",
-        reason="FieldValueForbidden",
-    )
+    return _of_all(role, _in_order(role, "self.spec.storage", "oldSelf.spec.storage"), _ORDER)
 
 
 def _pool_order(role: str) -> CelRule:
-    has = f" || !has(p.storage.{role})" if role == "index" else ""
-    had = f" || !has(o.storage.{role})" if role == "index" else ""
-    kept = _keeps_order(role, f"p.storage.{role}.volumes", f"o.storage.{role}.volumes")
-    return CelRule(
-        f"{_POOLS_ROW.format(has=has)} || oldSelf.spec.pools.all(o, o.name != p.name || !has(o.storage){had}"
-        f" || {kept} || ({_IS_UNDER_WAY.format(role=role)} && {_has_none_added(f'p.storage.{role}')}"
-        f" && {_has_none_added(f'o.storage.{role}')})))",
-        f"spec.pools[].storage.{role}.volumes: {_ORDER}",
-        field=".spec.pools",
-        reason="FieldValueForbidden",
-    )
+    return _of_pools(role, _in_order(role, "p.storage", "o.storage"), _ORDER)
 
 
 ROOT = (

@@ -38,7 +38,7 @@ def orders(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[RestoreCooki
 def hindrances(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, spec: OperationSpec) -> Iterator[str]:
     """Yield why the cookie must not be made again (spec/operator.md#U10)."""
     case, report = one.case, one.case.report
-    expected = seen.cluster.spec.metadata_service.expected_instance_id or seen.cluster.status.instance_id
+    expected = seen.cluster.expected_instance_id
     if not seen.leadership.is_held or seen.record_problem:
         yield seen.record_problem or "this operator does not hold the lease"
     if not case.is_desired or case.is_leaving or one.leaving is not None:

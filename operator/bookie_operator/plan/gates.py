@@ -115,7 +115,7 @@ def _metadata(observation: Observation, fleet: tuple[Assessed, ...], candidate: 
             "G2-Metadata",
             f"no bookie listed cookies and registrations, so losses may be unknown: {observation.members_problem}",
         )
-    expected = cluster.spec.metadata_service.expected_instance_id or cluster.status.instance_id
+    expected = cluster.expected_instance_id
     if expected and report.instance_id != expected:
         found = f"the metadata store is instance {report.instance_id or '?'}, and {expected} is expected"
         yield "G2-Metadata", f"{found}: correct spec.metadataService.uri, or restore the store"

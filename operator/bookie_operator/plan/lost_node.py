@@ -181,7 +181,7 @@ def _fleet(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> Ite
 
 def in_another_store(seen: Observation, others: Iterable[Assessed]) -> Iterator[str]:
     """Yield who serves and is not known to be in the pinned metadata store: its copies are perhaps of another."""
-    expected = seen.cluster.spec.metadata_service.expected_instance_id or seen.cluster.status.instance_id
+    expected = seen.cluster.expected_instance_id
     for other in others:
         report = other.case.report
         if other.stage.serves and (report is None or expected is None or report.instance_id != expected):

@@ -138,7 +138,7 @@ class Observation:
 
     def readers(self, capability: str = "") -> list[BookieCase]:
         """Return the bookies, by name, that can look into the pinned metadata store and have this capability."""
-        expected = self.cluster.spec.metadata_service.expected_instance_id or self.cluster.status.instance_id
+        expected = self.cluster.expected_instance_id
         able = [
             case
             for case in self.bookies
