@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
+from bookie.base.units import NS_PER_MS
 from bookie.ports import World
 from bookie.storage import dirs, growth, replay
 from bookie.storage import partition as partition_module
@@ -96,6 +97,8 @@ async def open_store(
         for number, journal in enumerate(journals):
             await journal.trim(min(partition.marks[number] for partition in every))
         stats.replay_ns = clock.monotonic_ns() - began_ns
+        if stats.entries_replayed:
+            log.info("journal replayed entries=%d ms=%d", stats.entries_replayed, stats.replay_ns // NS_PER_MS)
         store = EntryStore(options, world, every, routing, journals, stats, locks, fail=fail)
         await store.start()
         undo.pop_all()

@@ -21,7 +21,7 @@ from bench_loads import NAMES
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, PAGE, PICTURE = "benchmarks.json", "BENCHMARKS.md", "benchmarks.svg"
 SIDES = ("ours", "theirs")
-GROWTH_NAMES = ("connections", "ledgers", "sizes", "index")
+GROWTH_NAMES = ("connections", "ledgers", "sizes", "index", "starts")
 
 METHOD = """\
 Written by `make bench WRITE_DOCS=1` and `make bench-growth WRITE_DOCS=1`; do not edit. Figures are of one machine and \
@@ -158,6 +158,20 @@ def _growth(one: dict[str, Any]) -> list[str]:
     if one["name"] == "index":
         head = (one["x"], "look-up µs", "of a missing entry µs", "put µs", "memory MB", "disk MB", "bound by")
         names = ("hit_us", "miss_us", "put_us", "memory_mb", "disk_mb")
+    elif one["name"] == "starts":
+        head = (
+            one["x"],
+            "GiB of logs (generated)",
+            "journal MB",
+            "replayed in s",
+            "start after a kill s",
+            "orderly stop s",
+            "start s",
+            "its CPU s",
+            "memory MB",
+            "bound by",
+        )
+        names = ("logs_gib", "journal_mb", "replay_s", "after_kill_s", "stop_s", "start_s", "start_cpu_s", "memory_mb")
     else:
         head = (one["x"], "adds/s", "MB/s", "bookie's CPU µs an add", "memory MB", "bound by")
         names = ("rate", "mb_per_s", "bookie_us", "memory_mb")

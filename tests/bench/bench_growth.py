@@ -1,4 +1,4 @@
-"""How our bookie's cost grows: with connections, open ledgers, the size of entries, the size of the index.
+"""How our bookie's cost grows: with connections, open ledgers, the size of entries, the size of the index; its starts.
 
 Each is a series of points; a point's CPU is the bookie's alone. Bounded in time and disk: one bookie for each series,
 its data removed when the series is over.
@@ -17,6 +17,7 @@ from typing import Any
 
 import bench_figures
 import bench_proc
+import bench_starts
 import bench_swarm
 import children
 import kube_talk
@@ -75,7 +76,8 @@ INDEX = Series(
     (),
     "the block cache of 16 MiB: from where the index no longer fits the page cache, every look-up reads the disk",
 )
-NAMES = (*(series.name for series in SERIES), INDEX.name)
+STARTS = Series("starts", bench_starts.TITLE, "ledgers", (), bench_starts.FOLLOWING)
+NAMES = (*(series.name for series in SERIES), INDEX.name, STARTS.name)
 
 
 def measure(series: Series, folder: Path, seconds: float) -> dict[str, Any]:
@@ -127,6 +129,11 @@ def measure_index(folder: Path, seconds: float) -> dict[str, Any]:
     with kube_talk.step(f"index: up to {INDEX_ENTRIES_MAX:,} entries or {seconds:.0f} s"):
         points = [{**point, "bound": _index_bound(point)} for point in _index_points(folder, seconds)]
     return _described(INDEX, points)
+
+
+def measure_starts(folder: Path, seconds: float) -> dict[str, Any]:
+    """Return the series of starts."""
+    return _described(STARTS, list(bench_starts.measure(folder, seconds)))
 
 
 def _index_points(folder: Path, seconds: float) -> Iterator[dict[str, Any]]:

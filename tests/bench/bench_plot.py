@@ -11,6 +11,7 @@ WIDTH = 900
 BAR_H, BAR_GAP, LABEL_W, TOP = 18, 10, 330, 46
 CHART_W, CHART_H, CHART_GAP = 400, 170, 20
 RATIO_MIN, RATIO_MAX = 1 / 8, 16.0  # of the scale, which is logarithmic
+_COSTS = {"bookie_us": "bookie's CPU µs an add", "hit_us": "µs a look-up", "replay_s": "s of a full journal's replay"}
 _STYLE = """<style>
 text { font: 13px system-ui, sans-serif; fill: #24292f }
 .head { font-weight: 600; font-size: 15px } .small { font-size: 11px; fill: #57606a }
@@ -81,8 +82,9 @@ def _bars(rows: Sequence[dict[str, Any]]) -> tuple[list[str], int]:
 
 
 def cost_of(point: dict[str, Any]) -> float:
-    """Return what a chart shows of a point: CPU microseconds of an add, or of a look-up in the index."""
-    return float(point["bookie_us"] if "bookie_us" in point else point["hit_us"])
+    """Return what a chart shows of a point: CPU microseconds of an add, or of a look-up in the index; seconds that a
+    journal's replay took."""
+    return float(next(point[name] for name in _COSTS if name in point))
 
 
 def _charts(series: Sequence[dict[str, Any]], top: int) -> tuple[list[str], int]:
@@ -106,7 +108,7 @@ def _chart(one: dict[str, Any], left: float, top: float) -> list[str]:
         up = math.log10(cost / min(costs)) / math.log10(max(costs) / min(costs)) if is_log else cost / max(costs)
         return left + across * (CHART_W - 60), bottom - up * (CHART_H - 80)
 
-    what = "µs a look-up" if "hit_us" in one["points"][0] else "bookie's CPU µs an add"
+    what = next(told for name, told in _COSTS.items() if name in one["points"][0])
     drawn = [_text(left, top, f"{what}, by {one['x']}{' (log)' if is_log else ''}")]
     drawn.append(_line(left, bottom, left + CHART_W - 60, bottom, "axis"))
     places = [place(*point) for point in points]

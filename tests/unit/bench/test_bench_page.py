@@ -28,6 +28,28 @@ SERIES = {
     ],
 }
 
+STARTS = {
+    "name": "starts",
+    "title": "seconds by number of ledgers",
+    "x": "ledgers",
+    "next": "a session",
+    "points": [
+        {
+            "x": ledgers,
+            "logs_gib": logs_gib,
+            "journal_mb": 60.0,
+            "replay_s": 0.2 + ledgers / 1e6,
+            "after_kill_s": 7.5,
+            "stop_s": 0.1,
+            "start_s": 0.6,
+            "start_cpu_s": 0.5,
+            "memory_mb": 70.0,
+            "bound": "a thread",
+        }
+        for ledgers, logs_gib in ((1, 0), (100_000, 0), (100_000, 100))
+    ],
+}
+
 
 def a_row(number: int, rate: float) -> dict[str, Any]:
     theirs = Round(1000, 1.0, 5.0, 10.0, 15.0, 0.01, 0.02)
@@ -95,6 +117,16 @@ def test_page_and_picture_of_this_tree_are_what_the_kept_figures_say() -> None:
 
     assert (bench_docs.DOCS / bench_docs.PAGE).read_text() == bench_docs.page(kept)
     assert (bench_docs.DOCS / bench_docs.PICTURE).read_text() == bench_plot.plot(kept["rows"], kept["series"])
+
+
+def test_starts_have_columns_of_their_own_and_a_chart_of_the_replay(tmp_path: Path) -> None:
+    bench_docs.write(series=[STARTS], docs=tmp_path)
+
+    page = (tmp_path / "BENCHMARKS.md").read_text()
+    assert "| 100,000 | 100 | 60 | 0.3 | 7.5 | 0.1 | 0.6 | 0.5 | 70 | a thread |" in page
+    assert "s of a full journal's replay, by ledgers" in (tmp_path / "benchmarks.svg").read_text().replace(
+        "&#x27;", "'"
+    )
 
 
 def test_the_table_names_rows_below_their_least_figure() -> None:
