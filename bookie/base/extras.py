@@ -1,10 +1,16 @@
-"""Modules that only an extra installs: a program that lacks one says in one sentence which extra to install."""
+"""What an installation may lack.
+
+Modules that only an extra installs: a program that lacks one says in one sentence which extra to install. Compiled hot
+modules: a bookie works without, slower, and says so.
+"""
 
 import contextlib
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
+
+from bookie.base import varint
 
 DISTRIBUTION = "bookie-ledger"
 # Top-level modules of each extra of pyproject.toml. For a module of two extras the sentence names the first.
@@ -15,6 +21,12 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 }
 # The product works without these, or says so itself where it needs them.
 _OPTIONAL = ("uvloop", "cryptography")
+
+
+def hot_modules() -> str:
+    """Return "compiled" or "sources": what runs of the hot modules (docs/decisions/0007-native.md). All of them are
+    compiled together, so one tells of all."""
+    return "sources" if str(varint.__file__).endswith(".py") else "compiled"
 
 
 def sentence(program: str, module: str, extra: str = "") -> str:

@@ -94,9 +94,12 @@ def _hint(error: BookieError) -> str:
     return ""
 
 
+_VERSION = f"bookie {bookie.__version__} (hot modules: {extras.hot_modules()})"
+
+
 def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bookie", description=WHAT_FOR)
-    parser.add_argument("--version", action="version", version=f"bookie {bookie.__version__}")
+    parser.add_argument("--version", action="version", version=_VERSION)
     nouns = parser.add_subparsers(metavar="COMMAND", required=True)
     wanted = words[0] if words else ""
     for name, text in COMMANDS.items():

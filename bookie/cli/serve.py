@@ -63,6 +63,8 @@ def _run(arguments: argparse.Namespace) -> int:
     for value in effective.settings.values.values():
         if not value.is_default:
             log.info("setting %s=%s origin=%s", value.setting.key, value.text, value.origin)
+    if extras.hot_modules() == "sources":
+        log.info("hot modules are sources, slower than the image's; BOOKIE_NATIVE=1 at `pip install` compiles them")
     _check_not_taken(effective)
     return loop.run(_serve(effective))
 
