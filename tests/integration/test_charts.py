@@ -8,7 +8,7 @@ import yaml
 
 import kube_shell
 import kube_tools
-from bookie_operator.model.rules import EXPLAINED_TYPES
+from bookie_operator.model.operation_rules import EXPLAINED_TYPES
 from kube_errors import CommandFailed
 from monitoring_support import ALERTS
 from pages_support import ROOT

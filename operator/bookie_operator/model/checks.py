@@ -8,7 +8,7 @@ versions.
 import re
 from collections.abc import Iterator
 
-from bookie_operator.model import rules
+from bookie_operator.model import reserved, rules, volume_rules
 from bookie_operator.model.spec import BookieClusterSpec, NetworkSpec, Pool, Regeneration, RolloutSpec
 from bookie_operator.model.storage import Storage
 from bookie_operator.model.values import parse_duration
@@ -17,9 +17,9 @@ _RULES = (
     *rules.ROOT,
     *rules.SPEC,
     *rules.POOL,
-    *rules.POOL_STORAGE,
+    *volume_rules.POOL_STORAGE,
     *rules.QUORUM,
-    *rules.STORAGE,
+    *volume_rules.STORAGE,
     *rules.PORTS,
     *rules.NETWORK,
     *rules.SECURITY,
@@ -36,9 +36,9 @@ def problems(spec: BookieClusterSpec, name: str) -> tuple[str, ...]:
 
 
 def _broken_name(name: str) -> Iterator[str]:
-    if len(name) > rules.CLUSTER_NAME_MAX:
+    if len(name) > reserved.CLUSTER_NAME_MAX:
         yield _SAID["shortName"]
-    if not re.fullmatch(rules.CLUSTER_NAME, name):
+    if not re.fullmatch(reserved.CLUSTER_NAME, name):
         yield _SAID["serviceName"]
 
 
@@ -112,7 +112,7 @@ def _broken_pools(spec: BookieClusterSpec, pools: tuple[Pool, ...]) -> Iterator[
         yield _SAID["poolsOrZones"]
     if spec.size < spec.quorum.ensemble_size:
         yield _SAID["poolsOfEnsemble"]
-    if spec.size > rules.BOOKIES_MAX:
+    if spec.size > reserved.BOOKIES_MAX:
         yield _SAID["poolsMost"]
     if spec.shares_nodes:
         yield from _broken_sharing(spec, pools)
@@ -127,7 +127,7 @@ def _broken_pools(spec: BookieClusterSpec, pools: tuple[Pool, ...]) -> Iterator[
         volume_names = [volume.name for _, volume in own.by_role()]
         if len(set(volume_names)) < len(volume_names):
             yield _SAID["poolVolumeNames"]
-        if any(name.startswith(rules.RESERVED_VOLUMES) for name in volume_names):
+        if any(name.startswith(reserved.RESERVED_VOLUMES) for name in volume_names):
             yield _SAID["poolReservedVolumes"]
 
 
@@ -168,5 +168,5 @@ def _broken_storage(spec: BookieClusterSpec) -> Iterator[str]:
     volume_names = [volume.name for _, volume in storage.by_role()]
     if len(set(volume_names)) < len(volume_names):
         yield _SAID["volumeNames"]
-    if any(name.startswith(rules.RESERVED_VOLUMES) for name in volume_names):
+    if any(name.startswith(reserved.RESERVED_VOLUMES) for name in volume_names):
         yield _SAID["reservedVolumes"]

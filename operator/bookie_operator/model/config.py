@@ -11,7 +11,7 @@ from bookie.base.errors import BadInput
 from bookie.settings import classes, contradictions, values
 from bookie.settings.table import SETTINGS
 from bookie.settings.values import Settings, Value
-from bookie_operator.model import rules
+from bookie_operator.model import reserved
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.values import parse_quantity
 
@@ -35,7 +35,7 @@ def _of_lines(config: Mapping[str, str]) -> Iterator[str]:
     for name, text in sorted(config.items()):
         if not _NAME.fullmatch(name):
             yield f"{_ORIGIN}: {name!r} cannot be the name of a setting: write letters, digits, dots and underscores"
-        elif name in rules.DENIED_CONFIG:
+        elif name in reserved.DENIED_CONFIG:
             yield f"{_ORIGIN}: {name} has a field of its own or belongs to the operator: remove it and use the field"
         elif _TORN.search(text):
             yield (
@@ -50,8 +50,8 @@ def _of_lines(config: Mapping[str, str]) -> Iterator[str]:
 def _of_security(spec: BookieClusterSpec) -> Iterator[str]:
     security = spec.security
     for mode, field, settings in (
-        (security.tls.mode, "tls", rules.TLS_CONFIG),
-        (security.authentication.mode, "authentication", rules.AUTHENTICATION_CONFIG),
+        (security.tls.mode, "tls", reserved.TLS_CONFIG),
+        (security.authentication.mode, "authentication", reserved.AUTHENTICATION_CONFIG),
     ):
         for name in sorted(set(settings) & set(spec.config or {})):
             if mode != "Disabled":

@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from bookie_operator.model import names, rules, schema
+from bookie_operator.model import cel, names, rules, schema
 from bookie_operator.model.operation import OperationSpec, OperationStatus
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import BookieClusterStatus
@@ -53,7 +53,7 @@ def definition() -> dict[str, Any]:
         "description": "A fleet of bookies: replicated ledgers that stay right when disks vanish.",
         "required": ["spec"],
         "properties": _properties(BookieClusterSpec, BookieClusterStatus),
-        **rules.schema(rules.ROOT),
+        **cel.schema(rules.ROOT),
     }
     return _crd(names.KIND, names.PLURAL, "bkc", root, {"status": {}, "scale": scale}, COLUMNS)
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from bookie.base.ids import LEDGER_ID_MAX
-from bookie_operator.model import rules, values
+from bookie_operator.model import cel, operation_rules, values
 from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME
 from bookie_operator.model.values import DURATION_PATTERN
@@ -36,11 +36,11 @@ class OperationType(Enum):
 
 
 # What a person must explain, in a sentence.
-EXPLAINED = frozenset(OperationType(name) for name in rules.EXPLAINED_TYPES)
+EXPLAINED = frozenset(OperationType(name) for name in operation_rules.EXPLAINED_TYPES)
 # What is about one very case.
-OF_EVIDENCE = frozenset(OperationType(name) for name in rules.TYPES_OF_EVIDENCE)
+OF_EVIDENCE = frozenset(OperationType(name) for name in operation_rules.TYPES_OF_EVIDENCE)
 # What names one bookie.
-OF_A_BOOKIE = frozenset(OperationType(name) for name in rules.TYPES_OF_A_BOOKIE)
+OF_A_BOOKIE = frozenset(OperationType(name) for name in operation_rules.TYPES_OF_A_BOOKIE)
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 PodName = Annotated[str, Field(min_length=1, max_length=63)]
@@ -84,7 +84,7 @@ class OperationTarget(Model):
 
 
 class OperationSpec(Model):
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.OPERATION))
+    model_config = ConfigDict(json_schema_extra=cel.schema(operation_rules.OPERATION))
 
     cluster_ref: ClusterReference
     type: OperationType = Field(
@@ -220,7 +220,7 @@ def parse(manifest: Mapping[str, Any]) -> BookieOperation:
 
 def problems(spec: OperationSpec) -> Iterator[str]:
     """Yield one sentence for each CEL rule that `spec` breaks: an operator under an older CRD must not act on it."""
-    said = {rule.name: rule.message for rule in rules.OPERATION if rule.name}
+    said = {rule.name: rule.message for rule in operation_rules.OPERATION if rule.name}
     if spec.type in OF_A_BOOKIE and spec.target.bookie is None:
         yield said["operationTarget"]
     if (spec.type is OperationType.REPLACE_VOLUME) is not (spec.target.volume is not None):
@@ -234,7 +234,7 @@ def problems(spec: OperationSpec) -> Iterator[str]:
         yield said["operationLedgers"]
     if any(int(ledger) > LEDGER_ID_MAX for ledger in spec.target.ledgers):
         yield said["operationLedgerIds"]
-    if spec.type in EXPLAINED and len(spec.reason) < rules.REASON_MIN:
+    if spec.type in EXPLAINED and len(spec.reason) < operation_rules.REASON_MIN:
         yield said["operationReason"]
 
 

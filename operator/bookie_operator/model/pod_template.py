@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from bookie_operator.model import rules
+from bookie_operator.model import cel, reserved, rules
 from bookie_operator.model.base import Model
 
 Text = Annotated[str, Field(max_length=4096)]
@@ -31,7 +31,7 @@ def _by_name(what: str) -> JsonDict:
 
 _POD_SPEC: JsonDict = {
     **_OBJECT,
-    **rules.schema(rules.POD_SPEC),
+    **cel.schema(rules.POD_SPEC),
     "properties": {
         "containers": _by_name(
             "Sidecars; and what is added to the bookie's own container (env, volumeMounts), under the name bookie."
@@ -40,14 +40,14 @@ _POD_SPEC: JsonDict = {
         "volumes": _by_name("More volumes. Names that begin with bookie- are the operator's."),
         **{
             name: {"type": kind} | ({"maxLength": 253} if kind == "string" else {})
-            for name, kind in rules.POD_SPEC_OWN.items()
+            for name, kind in reserved.POD_SPEC_OWN.items()
         },
     },
 }
 
 
 class PodMetadata(Model):
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.POD_METADATA))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.POD_METADATA))
 
     labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(default={}, max_length=32)
     annotations: dict[str, Text] = Field(default={}, max_length=32)

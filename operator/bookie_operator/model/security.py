@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from bookie_operator.model import rules
+from bookie_operator.model import cel, rules
 from bookie_operator.model.base import Model
 
 Mode = Literal["Disabled", "Permissive", "Required"]
@@ -53,7 +53,7 @@ class AuthenticationSpec(Model):
 
 
 class SecuritySpec(Model):
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.SECURITY))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.SECURITY))
 
     tls: TlsSpec = TlsSpec()
     authentication: AuthenticationSpec = AuthenticationSpec()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from bookie.base import quorums
-from bookie_operator.model import rules
+from bookie_operator.model import cel, rules
 from bookie_operator.model.base import Model
 from bookie_operator.model.pod_template import PodTemplate
 from bookie_operator.model.schedule import SCHEDULE_PATTERN, ZONE_PATTERN
@@ -43,7 +43,7 @@ class MetadataSecuritySpec(Model):
 
 
 class MetadataService(Model):
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.METADATA))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.METADATA))
 
     uri: str = Field(
         pattern=r"^zk(\+[a-z]+)?://[^/]+(/[A-Za-z0-9_.-]+)+$",
@@ -70,7 +70,7 @@ class MetadataService(Model):
 class Quorum(Model):
     """The quorums that clients use. The operator computes from them how many bookies may be without data at once."""
 
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.QUORUM))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.QUORUM))
 
     ensemble_size: int = Field(default=3, ge=1, le=64)
     write_quorum: int = Field(default=3, ge=1, le=64)
@@ -230,7 +230,7 @@ class AutoRecoverySpec(Model):
 
 
 class Ports(Model):
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.PORTS))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.PORTS))
 
     data: Port = 3181
     admin: Port = Field(default=3182, description="Kubelets ask here for health. The bookie answers nothing else here.")
@@ -242,7 +242,7 @@ class Ports(Model):
 
 
 class NetworkSpec(Model):
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.NETWORK))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.NETWORK))
 
     ports: Ports = Ports()
     ip_family_policy: Literal["SingleStack", "PreferDualStack", "RequireDualStack"] | None = Field(
@@ -300,7 +300,7 @@ class MaintenanceWindow(Model):
 class RolloutSpec(Model):
     """How pods come to run what the spec says now."""
 
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.ROLLOUT))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.ROLLOUT))
 
     strategy: Literal["Automatic", "Manual"] = Field(
         default="Automatic",
@@ -402,7 +402,7 @@ class Pool(Model):
 
     # No defaults in here (spec/operator.md#K14).
 
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.POOL))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.POOL))
 
     name: str = Field(
         pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
@@ -465,7 +465,7 @@ class PullSecret(Model):
 
 
 class BookieClusterSpec(Model):
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.SPEC))
+    model_config = ConfigDict(json_schema_extra=cel.schema(rules.SPEC))
 
     image: str | None = Field(
         default=None, max_length=512, description="The bookies' image. When absent: that of the operator's release."
@@ -479,7 +479,7 @@ class BookieClusterSpec(Model):
         default=None,
         min_length=1,
         max_length=9,
-        json_schema_extra=BY_NAME | rules.schema(rules.ZONES),
+        json_schema_extra=BY_NAME | cel.schema(rules.ZONES),
         description="The operator makes one StatefulSet for each zone and splits the bookies evenly. A zone keeps every"
         " bookie that it ever had; a zone that is added gets the next ones, and nobody moves. When absent: one"
         " StatefulSet without a zone.",
@@ -488,7 +488,7 @@ class BookieClusterSpec(Model):
         default=None,
         min_length=1,
         max_length=12,
-        json_schema_extra=BY_NAME | rules.schema(rules.POOLS),
+        json_schema_extra=BY_NAME | cel.schema(rules.POOLS),
         description="Bookies of several shapes, instead of replicas and zones: one StatefulSet for each pool, with its"
         " own number, nodes, resources, volumes and settings.",
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from bookie_operator.model import rules
+from bookie_operator.model import cel, volume_rules
 from bookie_operator.model.base import Model
 from bookie_operator.model.values import DURATION_PATTERN, QUANTITY_PATTERN
 
@@ -72,32 +72,32 @@ class VolumeSpec(Model):
 
 class VolumeSet(Model):
     volumes: tuple[VolumeSpec, ...] = Field(
-        min_length=1, max_length=rules.VOLUMES_MAX["ledgers"], json_schema_extra=BY_NAME
+        min_length=1, max_length=volume_rules.VOLUMES_MAX["ledgers"], json_schema_extra=BY_NAME
     )
 
 
 class JournalVolumes(Model):
     volumes: tuple[VolumeSpec, ...] = Field(
-        min_length=1, max_length=rules.VOLUMES_MAX["journal"], json_schema_extra=BY_NAME
+        min_length=1, max_length=volume_rules.VOLUMES_MAX["journal"], json_schema_extra=BY_NAME
     )
 
 
 class IndexVolumes(Model):
     volumes: tuple[VolumeSpec, ...] = Field(
-        default=(), max_length=rules.VOLUMES_MAX["index"], json_schema_extra=BY_NAME
+        default=(), max_length=volume_rules.VOLUMES_MAX["index"], json_schema_extra=BY_NAME
     )
 
 
 class PoolIndexVolumes(Model):
     volumes: tuple[VolumeSpec, ...] = Field(
-        min_length=1, max_length=rules.VOLUMES_MAX["index"], json_schema_extra=BY_NAME
+        min_length=1, max_length=volume_rules.VOLUMES_MAX["index"], json_schema_extra=BY_NAME
     )
 
 
 class PoolStorage(Model):
     """The volumes of one pool's bookies. How the journal is used, and what becomes of claims, is the same for all."""
 
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.POOL_STORAGE))
+    model_config = ConfigDict(json_schema_extra=cel.schema(volume_rules.POOL_STORAGE))
 
     journal: JournalVolumes
     ledgers: VolumeSet
@@ -122,7 +122,7 @@ class Retention(Model):
 
 
 class Storage(Model):
-    model_config = ConfigDict(json_schema_extra=rules.schema(rules.STORAGE))
+    model_config = ConfigDict(json_schema_extra=cel.schema(volume_rules.STORAGE))
 
     journal_write_data: bool = Field(
         default=True,

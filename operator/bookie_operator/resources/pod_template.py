@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bookie_operator.model import names, rules
+from bookie_operator.model import names, reserved
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.resources.common import Manifest
 
@@ -45,7 +45,7 @@ _REPLACED = (
 )
 # Never the user's, whether we set it or not; and what to use instead.
 _OWN_POD = {
-    **dict.fromkeys(rules.POD_SPEC_OWN, ""),
+    **dict.fromkeys(reserved.POD_SPEC_OWN, ""),
     "terminationGracePeriodSeconds": "spec.lifecycle.terminationGrace",
     "ephemeralContainers": "",
     "hostnameOverride": "",
@@ -138,7 +138,7 @@ def problems(cluster: Cluster, ours: Manifest) -> tuple[str, ...]:
 def _of_metadata(cluster: Cluster, metadata: Manifest) -> Iterator[str]:
     for part in ("labels", "annotations"):
         for key in metadata.get(part) or {}:
-            if key.startswith(rules.RESERVED_KEYS):
+            if key.startswith(reserved.RESERVED_KEYS):
                 yield f"{FIELD}.metadata.{part}: {key} is the operator's: choose another name"
             elif part == "labels" and key in _CONTROLLER_LABELS:
                 yield f"{FIELD}.metadata.labels: {key} is the StatefulSet controller's: remove it"
@@ -156,13 +156,15 @@ def _of_pod(cluster: Cluster, ours: Manifest, theirs: Manifest) -> Iterator[str]
     claimed = {volume.name for _, volume in cluster.spec.storage.by_role()}
     our_volumes = {volume["name"] for volume in ours["volumes"]} | claimed
     for name, volume in _named(theirs, "volumes"):
-        if name in our_volumes or name.startswith(rules.RESERVED_VOLUMES):
+        if name in our_volumes or name.startswith(reserved.RESERVED_VOLUMES):
             yield f"{FIELD}.spec.volumes: {name} is the name of a volume of the operator: choose another one"
         yield from _of_claim(cluster, name, volume)
     for name, container in (*_named(theirs, "containers"), *_named(theirs, "initContainers")):
         where = f"{FIELD}.spec, container {name}"
         for mount in _items(container, "volumeMounts") + _items(container, "volumeDevices"):
-            if (volume_name := mount.get("name")) in our_volumes or str(volume_name).startswith(rules.RESERVED_VOLUMES):
+            if (volume_name := mount.get("name")) in our_volumes or str(volume_name).startswith(
+                reserved.RESERVED_VOLUMES
+            ):
                 yield f"{where}: volume {volume_name} is the bookie's own, and nobody else mounts it: remove the mount"
     for name, _ in _named(theirs, "initContainers"):
         if name == names.CONTAINER:
@@ -217,7 +219,7 @@ def _lost(theirs: Any, result: Any, path: str) -> Iterator[str]:
     name = path.rpartition(".")[2]
     if isinstance(theirs, dict) and isinstance(result, dict):
         for key, value in theirs.items():
-            if not ((path == "spec" and key in _OWN_POD) or key.startswith(rules.RESERVED_KEYS)):
+            if not ((path == "spec" and key in _OWN_POD) or key.startswith(reserved.RESERVED_KEYS)):
                 yield from _lost(value, result.get(key), _at(path, key))
     elif isinstance(theirs, list) and isinstance(result, list) and name in KEYS:
         yield from _bad_keys(theirs, name, path)

@@ -12,7 +12,7 @@ import operator_support as make
 import settings_support
 from bookie.base.errors import BadInput
 from bookie.settings.table import BY_NAME, SETTINGS
-from bookie_operator.model import config, rules
+from bookie_operator.model import config, reserved
 from bookie_operator.plan import fleet
 from bookie_operator.resources import settings as files
 
@@ -100,7 +100,7 @@ def test_every_setting_that_the_operator_writes_is_refused_in_config_by_all_of_i
 
     owned = {name for key in everything for name in (BY_NAME[key].key, *BY_NAME[key].aliases)}
 
-    assert owned <= set(rules.DENIED_CONFIG)
+    assert owned <= set(reserved.DENIED_CONFIG)
 
 
 @pytest.mark.parametrize("ledgers", [1, 2, 4])
@@ -136,7 +136,7 @@ def starts(text: str, folder: Path) -> bool:
 
 # Whether the files that these name are there, and hold what they must, only the bookie can see.
 FILES = ("tls", "sasl", "bookieAuth", "clientAuth", "authorized")
-FREE = [one for one in SETTINGS if one.key not in rules.DENIED_CONFIG and not one.key.startswith(FILES)]
+FREE = [one for one in SETTINGS if one.key not in reserved.DENIED_CONFIG and not one.key.startswith(FILES)]
 WORDS = ["true", "false", "0", "1", "-1", "0.5", "0.95", "1.0", "none", "any", "INFO", "nan", "inf", "x", ""]
 TEXTS = st.one_of(
     st.sampled_from(WORDS),

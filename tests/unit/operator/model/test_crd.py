@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from bookie_operator.model import crd, rules
+from bookie_operator.model import crd, operation_rules, rules, volume_rules
 
 ROOT = Path(__file__).resolve().parents[4]
 GROUPS = (
-    *(rules.SPEC, rules.ZONES, rules.QUORUM, rules.METADATA, rules.STORAGE, rules.PORTS),
-    *(rules.NETWORK, rules.SECURITY, rules.ROLLOUT, rules.POD_SPEC, rules.POD_METADATA, rules.OPERATION),
+    *(rules.SPEC, rules.ZONES, rules.QUORUM, rules.METADATA, volume_rules.STORAGE, rules.PORTS),
+    *(rules.NETWORK, rules.SECURITY, rules.ROLLOUT, rules.POD_SPEC, rules.POD_METADATA, operation_rules.OPERATION),
 )
 KINDS = [crd.definition(), crd.operations()]
 

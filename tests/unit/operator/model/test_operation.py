@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie_operator.model import operation, rules
+from bookie_operator.model import operation, operation_rules
 from bookie_operator.model.operation import OperationPhase, OperationType
 
 
@@ -79,11 +79,13 @@ def test_ledgers_may_be_given_up_by_a_sentence_and_names() -> None:
 def test_what_python_refuses_is_refused_in_the_words_of_the_api_server() -> None:
     found = operation.parse(make.operation_manifest(target={}))
 
-    assert found.problem in {rule.message for rule in rules.OPERATION}
+    assert found.problem in {rule.message for rule in operation_rules.OPERATION}
 
 
 def test_the_names_in_the_rules_are_types() -> None:
-    assert {*rules.TYPES_OF_A_BOOKIE, *rules.EXPLAINED_TYPES} <= {one.value for one in OperationType}
+    assert {*operation_rules.TYPES_OF_A_BOOKIE, *operation_rules.EXPLAINED_TYPES} <= {
+        one.value for one in OperationType
+    }
 
 
 def test_who_wrote_the_spec_is_read_from_the_managed_fields_and_never_the_operator() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import operator_support as make
 from bookie_operator import discover
-from bookie_operator.model import assignment, collisions, config, pools, rules
+from bookie_operator.model import assignment, collisions, config, pools, rules, volume_rules
 from bookie_operator.model.cluster import Cluster, SpecInvalid
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, VolumeStatus
 from bookie_operator.resources import fleet, inputs, memory, settings
@@ -218,7 +218,7 @@ def test_bad_pools_are_refused_with_the_sentence_of_their_cel_rule(changes: dict
     with pytest.raises(SpecInvalid) as caught:
         cluster(**changes)
 
-    (rule,) = [one for one in (*rules.SPEC, *rules.POOL, *rules.POOL_STORAGE) if one.name == name]
+    (rule,) = [one for one in (*rules.SPEC, *rules.POOL, *volume_rules.POOL_STORAGE) if one.name == name]
     assert rule.message in str(caught.value)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import operator_support as make
 from bookie.base import ids
 from bookie.base.errors import BadInput
-from bookie_operator.model import checks, cluster, names, rules, values
+from bookie_operator.model import checks, cluster, names, reserved, rules, values, volume_rules
 from bookie_operator.model.cluster import SpecInvalid
 from bookie_operator.model.status import BookieClusterStatus
 from bookie_operator.resources import fleet
@@ -112,7 +112,7 @@ def test_a_bad_spec_is_refused_with_the_sentence_of_its_cel_rule(changes: dict[s
     text = sentence(**changes)
 
     assert text.startswith(field)
-    every = (rules.SPEC, rules.QUORUM, rules.STORAGE, rules.PORTS, rules.NETWORK, rules.SECURITY, rules.ROLLOUT)
+    every = (rules.SPEC, rules.QUORUM, volume_rules.STORAGE, rules.PORTS, rules.NETWORK, rules.SECURITY, rules.ROLLOUT)
     assert text in {rule.message for group in every for rule in group}
 
 
@@ -159,7 +159,7 @@ def test_every_rule_that_has_a_name_is_checked_in_python_too() -> None:
 
 def test_no_two_rules_share_a_name_and_no_transition_rule_has_one() -> None:
     """`checks.py` finds a rule by its name, and only the API server sees transitions."""
-    lists = (rules.ROOT, rules.SPEC, rules.ZONES, rules.QUORUM, rules.METADATA, rules.STORAGE, rules.PORTS)
+    lists = (rules.ROOT, rules.SPEC, rules.ZONES, rules.QUORUM, rules.METADATA, volume_rules.STORAGE, rules.PORTS)
     named = [rule for one in lists for rule in one if rule.name]
 
     assert len({rule.name for rule in named}) == len(named)
@@ -191,7 +191,9 @@ REVISION = "-0123456789"  # what a StatefulSet appends in the label of a revisio
 
 
 @given(
-    name=st.from_regex(rules.CLUSTER_NAME, fullmatch=True).filter(lambda text: len(text) <= rules.CLUSTER_NAME_MAX),
+    name=st.from_regex(reserved.CLUSTER_NAME, fullmatch=True).filter(
+        lambda text: len(text) <= reserved.CLUSTER_NAME_MAX
+    ),
     zone=st.from_regex(r"[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?", fullmatch=True),
     namespace=st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True),
     ordinal=st.integers(0, 149),
