@@ -1,8 +1,8 @@
 """How long a lost bookie's copies take to be on others: our auto-recovery beside the official: `make bench-recovery`.
 
-Each round makes a fleet of four of our bookies anew, writes closed ledgers of three copies, kills one bookie, and lets
-one side work alone once the session of the dead one has ended. Sides take turns. A round ends when no record names the
-dead bookie any more. Both begin at once and compare nothing else meanwhile.
+Each round makes a fleet of four of our bookies anew, writes closed ledgers of three copies, kills one bookie, whose
+disks go with it, and lets one side work alone once the session of the dead one has ended. Sides take turns. A round
+ends when no record names the dead bookie any more. Both begin at once and compare nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import shutil
 import statistics
 import sys
 import tempfile
@@ -107,6 +108,8 @@ def _round(side: str, load: Load, timeout_s: float) -> Round:
             lost = BookieId(dead.bookie_id)
             to_move = [ledger_id for ledger_id, bookies in written.items() if lost in bookies]
             local_support.kill(dead)
+            for lost_disk in (dead.journal, dead.ledgers, dead.index):
+                shutil.rmtree(lost_disk, ignore_errors=True)
             asyncio.run(_wait_for_its_session(fleet.uri, lost))
             alive = [bookie.pid for bookie in fleet.bookies if bookie is not dead]
             before_s = sum(map(bench_proc.cpu_s, alive))
