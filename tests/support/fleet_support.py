@@ -226,7 +226,9 @@ class Fleet:
 
     def _unsettled(self) -> list[str]:
         resource = self.resource()
-        status = resource["status"]
+        status = resource.get("status", {})
+        if not {"conditions", "bookies"} <= status.keys():
+            return ["nothing is told yet"]  # it was applied a moment ago; the generation is told first
         words = {one["type"]: one["status"] for one in status["conditions"]}
         wanted = {"Ready": "True", "Degraded": "False", "Reconciling": "False", "Stalled": "False", "UpToDate": "True"}
         wrong = [f"{kind} is {words.get(kind)}" for kind, word in wanted.items() if words.get(kind) != word]
