@@ -158,7 +158,9 @@ def _set_aside(identity: StoredIdentity) -> str:
     order = identity.aside
     if order is None or not order.is_aside:
         return ""
-    return f"a person took this bookie out of service: {order.why} (order {order.order_id or '?'})"
+    order_id = order.order_id or "?"
+    back = "a BookieOperation Unfence takes it back"
+    return f"a person took this bookie out of service: {order.why} (order {order_id}); {back}"
 
 
 def _problem(identity: StoredIdentity, master: Cookie) -> str:

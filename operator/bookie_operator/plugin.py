@@ -18,11 +18,14 @@ from bookie.base.errors import BadInput, BookieError
 from bookie.runtime import streams
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import names
-from bookie_operator.model.status import BookieClusterStatus, Condition
+from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Condition
 from bookie_operator.resources.common import Manifest
 
 PROGRAM = "kubectl bookies"
 DONE, FAILED, UNWELL = 0, 1, 3
+# States of a bookie that waits for nothing.
+_IN_ORDER = ("Serving", "Retired", "Elsewhere")
+_SAYS_MAX = 100
 _NOT_TOLD = "<not in this report>"
 # What is fine when it is True; every other condition is fine when it is False.
 _GOOD_WHEN_TRUE = ("Ready", "Available", "StorageHealthy", "UpToDate")
@@ -75,7 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     for name, verb, text in (
         ("status", _status, "every bookie, and each condition that is not as it should be"),
-        ("why", _why, "what waits, for what: closed gates, the roll-out, whatever stalls"),
+        (
+            "why",
+            _why,
+            "what waits, for what: bookies that do not serve or leave, closed gates, the roll-out, whatever stalls",
+        ),
         ("history", _history, "the regenerations that the status remembers"),
         ("report", _report, "a .tar.gz of resources, events and logs, without secrets, to send with a question"),
     ):
@@ -119,7 +126,8 @@ def told(manifest: Manifest, status: BookieClusterStatus) -> Iterator[str]:
     for entry in (*status.bookies, *status.orphans):
         life = f"{entry.incarnation}.{entry.boot_epoch}"
         says = entry.message or entry.reason
-        rows.append((entry.name, entry.state, entry.verdict, entry.node or "-", life, says[:100]))
+        says = says if len(says) <= _SAYS_MAX else f"{says[:_SAYS_MAX]}... (`why` has the rest)"
+        rows.append((entry.name, entry.state, entry.verdict, entry.node or "-", life, says))
     yield from _columns(rows)
     yield from (f"{one.type}={one.status} {one.reason}: {one.message}" for one in unwell(status))
 
@@ -148,19 +156,40 @@ def _why(args: argparse.Namespace, run: Kubectl) -> int:
 
 
 def waits(status: BookieClusterStatus) -> Iterator[str]:
-    """Yield a sentence for each thing that waits: the stall, the bookies at a gate, the roll-out."""
+    """Yield a sentence for each thing that waits: the stall, bookies that do not serve or that leave, the fleet."""
     stalled = status.condition("Stalled")
+    words = stalled.message if stalled is not None and stalled.status == "True" else ""
     if stalled is not None and stalled.status == "True":
-        yield f"stalled, {stalled.reason}: {stalled.message}"
+        yield f"stalled, {stalled.reason}: {words}"
     for entry in (*status.bookies, *status.orphans):
-        for gate in entry.gates:
-            yield f"{entry.name} waits at {gate.name}: {gate.message}"
-        if entry.progress is not None and entry.progress.blocked_ledgers:
-            number = entry.progress.blocked_ledgers
-            yield f"{entry.name}: {number} of its ledgers are blocked (`bookie integrity status` in its pod names them)"
+        yield from _waits_of_bookie(entry, is_told=entry.name in words)
     rollout = status.rollout
-    if rollout is not None and rollout.waiting_for:
-        yield f"the roll-out ({rollout.updated} of {rollout.desired} done) waits: {rollout.waiting_for}"
+    done = "" if rollout is None else f" ({rollout.updated} of {rollout.desired} done)"
+    for what, part in (
+        (f"the roll-out{done}", rollout),
+        ("the drain of a node", status.eviction),
+        ("the growth of volumes", status.expansion),
+        ("the rebuild", status.rebuild),
+        ("the sleep", status.hibernation),
+    ):
+        if part is not None and part.waiting_for:
+            yield f"{what} waits: {part.waiting_for}"
+
+
+def _waits_of_bookie(entry: BookieStatus, *, is_told: bool) -> Iterator[str]:
+    """Yield what this bookie waits for. `is_told`: the stall says already why it does not serve."""
+    for gate in entry.gates:
+        yield f"{entry.name} waits at {gate.name}: {gate.message}"
+    leaving = entry.leaving
+    if leaving is not None and not leaving.state.is_gone:
+        left = f"{leaving.state.value}, {leaving.ledgers_left} of {leaving.ledgers_total} ledgers left"
+        yield f"{entry.name} leaves ({left}){f': {leaving.waiting_for}' if leaving.waiting_for else ''}"
+    elif not is_told and not entry.gates and entry.state not in _IN_ORDER:
+        reason = f", {entry.reason}" if entry.reason != entry.state else ""
+        yield f"{entry.name} is {entry.state}{reason}: {entry.message}"
+    if entry.progress is not None and entry.progress.blocked_ledgers:
+        number = entry.progress.blocked_ledgers
+        yield f"{entry.name}: {number} of its ledgers are blocked (`bookie integrity status` in its pod names them)"
 
 
 def _history(args: argparse.Namespace, run: Kubectl) -> int:

@@ -737,7 +737,9 @@ async def test_a_bookie_that_was_set_aside_stays_out_until_a_later_order(cluster
     bookie.crash()
     if wiped:
         bookie.wipe()
-    assert "its disk clicks" in await held_with(cluster, bookie, Verdict.SET_ASIDE)
+    told = await held_with(cluster, bookie, Verdict.SET_ASIDE)
+    assert "its disk clicks" in told
+    assert told.endswith("a BookieOperation Unfence takes it back"), "what to do next, and not only why"
     for late in (order(1), order(1, is_aside=False)):
         with pytest.raises(errors.GrantRefused) as refused:
             await bookie.node.do(bookie.process.admin.set_aside(bookie_id, late))  # type: ignore[union-attr]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import pages_support
+from bookie.base import extras
 from pages_support import SHELL, Block
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +21,8 @@ NOT_RUN = {
     "docs/PIPELINE.md: Executors on Kubernetes": "needs a service account that may start pods; argued on the page",
 }
 _USED = re.compile(r'pages_support\.block\(\s*"([^"]+)",\s*"([^"]+)"(?:,\s*(?:number=)?(\d+))?\s*\)')
+# What a page may have pip install by name; `.` is the checkout. Any other name is some stranger's package, or none.
+_INSTALLED = re.compile(r"pip install '([^'\[]+)")
 BLOCKS = [block for page in pages_support.pages() for block in pages_support.blocks(page) if block.language in SHELL]
 
 
@@ -39,3 +42,10 @@ def test_a_command_block_is_run_as_printed_or_has_a_reason_not_to_be(block: Bloc
 
 def test_every_reason_is_that_of_a_block_that_is_there() -> None:
     assert set(NOT_RUN) <= {block.name for block in BLOCKS}
+
+
+def test_a_page_has_nobody_install_a_strangers_package() -> None:
+    named = {name for page in pages_support.pages() for name in _INSTALLED.findall((ROOT / page).read_text("utf-8"))}
+
+    assert "." in named, "the pattern still finds what pages say"
+    assert named <= {".", extras.DISTRIBUTION}

@@ -82,6 +82,36 @@ def test_why_counts_the_ledgers_that_block_a_repair(capsys: pytest.CaptureFixtur
     assert f"{case.name}: 1 of its ledgers are blocked (`bookie integrity status`" in capsys.readouterr().out
 
 
+def test_why_tells_of_a_bookie_that_does_not_serve_and_of_one_that_leaves(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "0/3 nodes are available: " + "a long story of nodes, " * 9 + "and its end"
+    down = make.stored(make.fleet(make.unborn(make.bookie_case())))
+    entry = down["status"]["bookies"][0] | {"state": "Missing", "reason": "NotScheduled", "message": words}
+    leaves = {
+        "state": "Draining",
+        "since": "2026-11-26T08:00:00Z",
+        "ledgersTotal": 9,
+        "ledgersLeft": 4,
+        "waitingFor": "room",
+    }
+    down["status"]["bookies"] = [entry, down["status"]["bookies"][1] | {"leaving": leaves}]
+    down["status"]["eviction"] = {"waitingFor": "ledgers-zone-a-1 leaves"}
+
+    assert plugin.main(["why"], answers(down)) == 3
+    told = capsys.readouterr().out
+    assert f"ledgers-zone-a-0 is Missing, NotScheduled: {words}\n" in told
+    assert "ledgers-zone-a-1 leaves (Draining, 4 of 9 ledgers left): room\n" in told
+    assert "the drain of a node waits: ledgers-zone-a-1 leaves\n" in told
+
+    plugin.main(["status"], answers(down))
+    assert "... (`why` has the rest)" in capsys.readouterr().out
+
+
+def test_why_tells_a_held_bookie_once(capsys: pytest.CaptureFixture[str]) -> None:
+    plugin.main(["why"], answers(held()))
+
+    assert capsys.readouterr().out.count("ledgers-zone-a-0") == 1
+
+
 def test_of_several_clusters_one_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert plugin.main(["status"], answers(make.stored(), make.stored())) == 1
     assert "name the BookieCluster: there are ledgers, ledgers" in capsys.readouterr().err
