@@ -182,8 +182,9 @@ def _waits_of_bookie(entry: BookieStatus, *, is_told: bool) -> Iterator[str]:
         yield f"{entry.name} waits at {gate.name}: {gate.message}"
     leaving = entry.leaving
     if leaving is not None and not leaving.state.is_gone:
-        left = f"{leaving.state.value}, {leaving.ledgers_left} of {leaving.ledgers_total} ledgers left"
-        yield f"{entry.name} leaves ({left}){f': {leaving.waiting_for}' if leaving.waiting_for else ''}"
+        left = f", {leaving.ledgers_left} of {leaving.ledgers_total} ledgers left" if leaving.ledgers_total else ""
+        why = f": {leaving.waiting_for}" if leaving.waiting_for else ""
+        yield f"{entry.name} leaves ({leaving.state.value}{left}){why}"
     elif not is_told and not entry.gates and entry.state not in _IN_ORDER:
         reason = f", {entry.reason}" if entry.reason != entry.state else ""
         yield f"{entry.name} is {entry.state}{reason}: {entry.message}"

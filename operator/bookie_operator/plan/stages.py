@@ -50,6 +50,11 @@ class Stage(Enum):
 
 
 HEALING = (Stage.GRANTED, Stage.FENCING, Stage.STAMPING, Stage.REPAIRING)
+# The report's own reason is about its volumes, which are well again by then; no figures here, those are `progress`.
+_REPAIRS = {
+    Stage.REPAIRING: "it serves what it has, and copies back what it lost; ",
+    Stage.LIMBO: "it serves, and reads again what an unclean stop put in doubt; ",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +209,7 @@ def _stage(
     is_unseen = bool(began) and not began.startswith(_BOOTSTRAP) and began not in healed
     stage = _reported(case.report, evidence.conclusion, has_grant=has_grant or is_unseen)
     if stage in (Stage.SERVING, Stage.REPAIRING, Stage.LIMBO, Stage.FENCING, Stage.STAMPING, Stage.READ_ONLY):
-        return stage, stage.value, case.report.reason
+        return stage, stage.value, f"{_REPAIRS.get(stage, '')}{case.report.reason}"
     return stage, finding.reason, finding.message
 
 

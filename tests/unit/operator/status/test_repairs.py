@@ -41,6 +41,26 @@ def condition(found: BookieClusterStatus, kind: str) -> Condition:
     return one
 
 
+@pytest.mark.parametrize(
+    ("verdict", "state", "word"),
+    [
+        (Verdict.RESUME, "Repairing", "copies back what it lost"),
+        (Verdict.UNCLEAN, "Limbo", "an unclean stop put in doubt"),
+    ],
+)
+def test_a_bookie_that_repairs_itself_says_so_and_not_only_that_its_volumes_are_well(
+    verdict: Verdict, state: str, word: str
+) -> None:
+    report = make.report(state=State.REPAIRING, verdict=verdict, reason="volumes and metadata store agree")
+    seen = make.observation(make.fleet(make.bookie_case(report=report)), children=make.rolled_out(), status=quiet())
+    found = render.render(fleet.decide(seen))
+
+    assert found.bookies[0].state == state
+    assert word in found.bookies[0].message
+    assert "volumes and metadata store agree" in found.bookies[0].message
+    assert word in condition(found, "RepairInProgress").message
+
+
 def test_a_repair_that_does_not_move_is_told_after_a_quarter_of_an_hour_with_its_ledgers() -> None:
     slow = {"ledgers_pending": 6}  # five are blocked: a copy of the sixth may take its time
     began = later(None, 0, **slow)
