@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from bookie.base.errors import BadInput
-from bookie.settings import classes, contradictions, values
+from bookie.settings import classes, contradictions, java_names, values
 from bookie.settings.table import SETTINGS
 from bookie.settings.values import Settings, Value
 from bookie_operator.model import reserved
@@ -29,6 +29,13 @@ def problems(spec: BookieClusterSpec) -> tuple[str, ...]:
     if not found:
         found = list(_of_values(spec))
     return (*found, _NEXT) if found else ()
+
+
+def without_meaning(spec: BookieClusterSpec) -> tuple[str, ...]:
+    """Return the settings of `spec.config` and of the pools' that Java's bookies have and ours do without: they are
+    taken, so that a Java fleet's settings may stay, and change nothing."""
+    said = {name for config in (spec.config, *(pool.config for pool in spec.pools or ())) for name in config or ()}
+    return tuple(sorted(said & java_names.WITHOUT_MEANING))
 
 
 def _of_lines(config: Mapping[str, str]) -> Iterator[str]:

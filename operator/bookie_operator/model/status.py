@@ -344,7 +344,7 @@ class RolloutStep(Model):
         default=(),
         max_length=CHANGED_MAX,
         description="The fields of the spec because of which the bookie restarts, such as"
-        " spec.config.journalMaxGroupWaitMSec.",
+        " spec.config.journalMaxSizeMB.",
     )
 
 

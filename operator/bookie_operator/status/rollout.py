@@ -1,5 +1,8 @@
 """Conditions about the roll-out: Reconciling and UpToDate. It counts as done when the controllers have seen it done."""
 
+from dataclasses import replace
+
+from bookie_operator.model import config
 from bookie_operator.model.status import LeavingStatus, RebuildStatus
 from bookie_operator.plan import ephemeral, live_settings, revisions
 from bookie_operator.plan.actions import Apply, DeleteChild
@@ -74,6 +77,15 @@ def _departure(leaving: LeavingStatus) -> str:
 
 
 def up_to_date(plan: FleetPlan, sight: Sight) -> Truth:
+    found = _up_to_date(plan, sight)
+    idle = config.without_meaning(plan.observation.cluster.spec)
+    if not idle:
+        return found
+    told = f"{found.message}; in spec.config, without meaning for these bookies: {', '.join(idle)}"
+    return replace(found, message=told)
+
+
+def _up_to_date(plan: FleetPlan, sight: Sight) -> Truth:
     if plan.withheld:
         return Truth(
             "UpToDate",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bookie.ports.admin import HELD
+from bookie.settings import values
 from bookie_operator.evidence import reasons as table
 from bookie_operator.model import names
 
@@ -48,6 +49,13 @@ def test_the_page_has_the_table_of_reasons_and_every_row_is_given_by_a_rule() ->
     assert f"\n{table.page()}\n" in PAGE, "run `make crds`"
     by_verdicts = {hold.reason for hold in HELD.values()}
     assert {word for word in table.TABLE if word not in by_verdicts} - set(reasons()) == set()
+
+
+def test_a_setting_that_the_page_takes_as_an_example_means_something() -> None:
+    named = set(re.findall(r"spec\.config\.(\w+)", PAGE))
+
+    assert named
+    assert named <= set(values.BY_NAME)
 
 
 def test_every_gate_is_documented() -> None:

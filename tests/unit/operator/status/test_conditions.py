@@ -161,6 +161,16 @@ def test_up_to_date_is_said_of_pods_that_exist_and_revisions_that_were_told() ->
     assert said(status(), "UpToDate")[0] == "True"
 
 
+def test_up_to_date_names_settings_that_change_nothing() -> None:
+    idle = {"journalMaxGroupWaitMSec": "5", "journalMaxSizeMB": "512"}
+
+    found = said(status(spec_changes={"config": idle}), "UpToDate")[2]
+
+    assert "without meaning for these bookies: journalMaxGroupWaitMSec" in found
+    assert "journalMaxSizeMB" not in found.split("without meaning")[1]
+    assert "without meaning" not in said(status(), "UpToDate")[2]
+
+
 def test_visibility_is_unknown_while_there_is_nothing_to_read() -> None:
     assert said(status(can_read_volumes=None), "LimitedVisibility")[0] == "Unknown"
 
