@@ -1,6 +1,7 @@
 """The charts as Helm renders them: lint, every switch, and values that nobody may set."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -69,6 +70,30 @@ def test_whatever_is_switched_each_object_is_whole_named_once_and_labelled(switc
         if "roleRef" in one:
             bound = (one["roleRef"]["kind"], one["roleRef"]["name"])
             assert bound in {(other["kind"], other["metadata"]["name"]) for other in objects}
+
+
+@pytest.mark.parametrize("chart", ["bookie-operator", "bookie-cluster"])
+@pytest.mark.parametrize("name", ["on", "123", "null", "0x1f"])
+def test_a_release_and_its_namespaces_may_have_names_that_yaml_takes_for_something_else(chart: str, name: str) -> None:
+    watched = json.dumps([name, "data"])
+    more = (*SWITCHES["operations"], "--set-json", f"watch.namespaces={watched}") if chart == "bookie-operator" else ()
+    text = helm("template", name, str(CHARTS / chart), "--namespace", name, *more)
+
+    found = [one for document in yaml.safe_load_all(text) if document for one in _names(document)]
+    assert name in found
+    assert [one for one in found if not isinstance(one, str)] == []
+
+
+def _names(value: Any, key: str = "") -> Iterator[Any]:
+    """Yield each name, namespace and label in a manifest."""
+    if isinstance(value, dict):
+        for word, one in value.items():
+            yield from _names(one, word if key not in ("labels", "matchLabels") else "name")
+    elif isinstance(value, list):
+        for one in value:
+            yield from _names(one, "name" if key in ("values", "resourceNames") else "")
+    elif key in ("name", "namespace", "serviceAccountName"):
+        yield value
 
 
 def test_processes_of_one_release_go_to_different_nodes_and_never_beside_another_release() -> None:

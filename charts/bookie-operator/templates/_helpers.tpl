@@ -1,13 +1,13 @@
 {{- define "bookie-operator.labels" -}}
 app.kubernetes.io/name: bookie-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "bookie-operator.selector" -}}
 app.kubernetes.io/name: bookie-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "bookie-operator.image" -}}
