@@ -7,6 +7,7 @@ import argparse
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -26,6 +27,7 @@ DONE, FAILED, UNWELL = 0, 1, 3
 # States of a bookie that waits for nothing.
 _IN_ORDER = ("Serving", "Retired", "Elsewhere")
 _SAYS_MAX = 100
+_NAMES = re.compile(r"[\w-]+")
 _NOT_TOLD = "<not in this report>"
 # What is fine when it is True; every other condition is fine when it is False.
 _GOOD_WHEN_TRUE = ("Ready", "Available", "StorageHealthy", "UpToDate")
@@ -156,13 +158,16 @@ def _why(args: argparse.Namespace, run: Kubectl) -> int:
 
 
 def waits(status: BookieClusterStatus) -> Iterator[str]:
-    """Yield a sentence for each thing that waits: the stall, bookies that do not serve or that leave, the fleet."""
+    """Yield a sentence for each thing that waits: the stall, a pause, bookies that are down or leave, the fleet."""
     stalled = status.condition("Stalled")
     words = stalled.message if stalled is not None and stalled.status == "True" else ""
     if stalled is not None and stalled.status == "True":
         yield f"stalled, {stalled.reason}: {words}"
+    reconciling = status.condition("Reconciling")
+    if reconciling is not None and reconciling.reason == "Paused":
+        yield reconciling.message
     for entry in (*status.bookies, *status.orphans):
-        yield from _waits_of_bookie(entry, is_told=entry.name in words)
+        yield from _waits_of_bookie(entry, is_told=entry.name in _NAMES.findall(words))
     rollout = status.rollout
     done = "" if rollout is None else f" ({rollout.updated} of {rollout.desired} done)"
     for what, part in (

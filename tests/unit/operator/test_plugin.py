@@ -106,6 +106,20 @@ def test_why_tells_of_a_bookie_that_does_not_serve_and_of_one_that_leaves(capsys
     assert "... (`why` has the rest)" in capsys.readouterr().out
 
 
+def test_a_name_that_begins_another_one_is_no_reason_to_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    down = held()
+    down["status"]["bookies"][1] |= {"name": "ledgers-zone-a", "state": "Missing", "reason": "PodMissing"}
+
+    plugin.main(["why"], answers(down))
+
+    assert "ledgers-zone-a is Missing, PodMissing" in capsys.readouterr().out
+
+
+def test_why_tells_that_a_cluster_is_paused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert plugin.main(["why"], answers(make.stored(spec={"lifecycle": {"paused": True}}))) == 3
+    assert capsys.readouterr().out.startswith("the cluster is paused")
+
+
 def test_why_tells_a_held_bookie_once(capsys: pytest.CaptureFixture[str]) -> None:
     plugin.main(["why"], answers(held()))
 
