@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOT_RUN = {
     "README.md: Two commands": "the second runs this test; tests/e2e/test_story.py tells the first one's story",
     "README.md: On Kubernetes (2)": "needs a registry; the demo installs the same chart with these two values",
+    "docs/OPERATOR.md: Install (2)": "the same as the first; tests/nightly/test_installs.py does it beside it",
     "docs/OPERATOR.md: Scale down": "takes a bookie away for good; tests/simulation/operator/test_leaving.py tells it",
     "docs/OPERATOR.md: Growth": "needs a class whose volumes grow; tests/simulation/operator/test_growth.py tells it",
     "docs/OPERATOR.md: Growth (2)": "copies every byte of a fleet; tests/simulation/operator/test_rebuild.py tells it",
