@@ -267,7 +267,7 @@ class Bookie:
             ("listers", listers.run),
             ("connections", lambda: connections.run(processor.look, self.doors.tell_rest)),
             ("registration", registrar.run),
-            ("mode", lambda: self._follow_mode(store, registrar)),
+            ("mode", lambda: self._follow_mode(store, registrar, filling)),
             ("identity", self.boot.hold),
             *((("lease", lambda: self._keep_lease(metadata)),) if options.answers_under_lease else ()),
             ("repair", lambda: self._repair(store, metadata)),
@@ -376,8 +376,9 @@ class Bookie:
                 return checks
             await clock.sleep_until(clock.monotonic_ns() + _LEASE_POLL_NS)
 
-    async def _follow_mode(self, store: EntryStore, registrar: Registration) -> None:
-        """Announce our mode: ready once registered, read-only while the store refuses adds."""
+    async def _follow_mode(self, store: EntryStore, registrar: Registration, filling: Filling) -> None:
+        """Announce our mode: ready once registered, read-only while the store refuses adds. When it takes them again,
+        what writers wrote without us meanwhile is fetched."""
         clock = self.world.clock
         await registrar.registered.wait()
         self.ready.set()
@@ -386,6 +387,7 @@ class Bookie:
         while True:
             self.admin.end_late_turn()
             registrar.set_read_only(store.is_read_only)
+            filling.look()
             await clock.sleep_until(clock.monotonic_ns() + _MODE_INTERVAL_NS)
 
     async def _tell_position(self, store: EntryStore, metadata: MetadataStore) -> None:

@@ -1,7 +1,9 @@
-"""Decides when this bookie fills holes in place: once after each start, and when somebody asks. One run at a time."""
+"""Decides when this bookie fills holes in place: once after each start, when it takes writes again after it refused
+some, and when somebody asks. One run at a time."""
 
 import asyncio
 import logging
+from dataclasses import replace
 
 from bookie.base.errors import BookieError
 from bookie.integrity.boot import Boot
@@ -27,6 +29,9 @@ class Filling:
         self._store = store
         self._progress = FillProgress(clock)
         self._asked = asyncio.Event()
+        self._by_itself = after_boot
+        self._refused_asked = 0  # writes that were refused before the last run for them was asked for
+        self._refused_filled = 0  # and before the last run began that ended
         if after_boot:
             self.start()
 
@@ -36,14 +41,32 @@ class Filling:
             self._progress.waits("a run was asked for; it begins once this bookie is registered and repaired")
             self._asked.set()
 
+    def look(self) -> None:
+        """Ask for a run when this bookie refused writes and takes them again: writers went on without it. A run that is
+        under way may have looked before, so another one follows."""
+        refused = self._store.writes_refused
+        if self._by_itself and not self._store.is_read_only and refused != self._refused_asked:
+            self._refused_asked = refused
+            self._progress.waits("this bookie takes writes again; a run looks for those that it refused")
+            self._asked.set()
+
     def status(self) -> FillStatus:
-        return self._progress.snapshot()
+        found = self._progress.snapshot()
+        return replace(found, is_whole=found.is_whole and self._has_what_it_refused)
+
+    @property
+    def _has_what_it_refused(self) -> bool:
+        """Return True when a run that ended began after the last refused write. Said of a bookie that takes writes: one
+        whose turn it is to stop refuses them, and is as whole as it was."""
+        is_filled = self._store.writes_refused == self._refused_filled
+        return is_filled or self._store.is_read_only or not self._by_itself
 
     @property
     def is_whole(self) -> bool:
         """Return True when a fill of this life ended with nothing missing and nothing blocked, and nothing was lost
         since."""
-        return self._progress.is_whole and self._boot.progress.is_done and not self._store.quarantined
+        is_filled = self._progress.is_whole and self._has_what_it_refused
+        return is_filled and self._boot.progress.is_done and not self._store.quarantined
 
     async def run(self, metadata: MetadataStore, registered: asyncio.Event) -> None:
         """Fill when asked, until the process ends."""
@@ -52,8 +75,10 @@ class Filling:
             await registered.wait()  # before that writers leave us out, so that a run would have no end to reach
             await self._boot.progress.until_done()  # what is in limbo is the repair's
             self._asked.clear()
+            refused = self._store.writes_refused
             try:
                 await self._boot.fill(self._store, metadata, self._progress)
+                self._refused_filled = refused
             except BookieError as error:
                 if error.fatal:
                     raise

@@ -13,7 +13,7 @@ from bookie.base.units import NS_PER_MS
 from bookie.client.repair.maintenance import Maintenance
 from bookie.client.write.writer import LedgerWriter
 from bookie.metadata.ledger import LedgerMetadata
-from bookie.ports.admin import FillAction, FillStatus
+from bookie.ports.admin import FillAction, FillStatus, State
 from bookie.sim import workload
 from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
 from bookie.sim.node import ProcessEnd
@@ -84,6 +84,33 @@ async def test_a_closed_ledger_that_was_written_without_one_bookie_has_all_its_r
     assert status(gone).entries_copied == 0
     assert await copies(cluster, writer.id, EntryId(39)) == []
     assert complete(cluster, writer.id) == before
+    await workload.verify(cluster, [writer.id])
+
+
+@story(on_cluster, 4, fill_after_boot=True)
+async def test_what_was_written_while_a_bookie_took_no_writes_is_fetched_when_it_takes_them_again(
+    cluster: SimCluster,
+) -> None:
+    """No restart between: a drain that was taken back, a turn that ended, a full disk with room again."""
+    client = await cluster.client("writer")
+    writer = await client(client.client.create())
+    refusing = cluster.bookies["bookie-1"]
+    await until_whole(cluster, refusing)
+    await written(cluster, client, writer, 10)
+    admin = refusing.process.admin  # type: ignore[union-attr]
+    await refusing.node.do(admin.set_read_only(True))
+    await written(cluster, client, writer, 20)
+    await client(writer.close())
+    await cluster.until(lambda: refusing.state is State.READ_ONLY, "it refuses writes")
+    assert await copies(cluster, writer.id, EntryId(29)) != []
+
+    assert status(refusing).is_whole, "as whole as it was, or no bookie could be stopped in its turn"
+    await refusing.node.do(admin.set_read_only(False))
+    assert not status(refusing).is_whole
+    assert not (await refusing.report()).whole_since_boot, "so the operator stops nobody else"
+    await until_whole(cluster, refusing)
+
+    assert await copies(cluster, writer.id, EntryId(29)) == []
     await workload.verify(cluster, [writer.id])
 
 
