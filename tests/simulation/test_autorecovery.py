@@ -226,7 +226,7 @@ async def test_a_worker_tells_what_is_left_and_until_when(cluster: SimCluster) -
         assert begun.seconds_left is not None
         assert 3 <= begun.seconds_left <= 8
         await cluster.until(lambda: daemon.worker.progress().entries_done == 60, "all copies")
-        await cluster.until(lambda: daemon.worker.counts.mended == 2, "both whole")
+        await cluster.until(lambda: daemon.worker.counts.mended == 2 and not daemon.worker.busy, "both whole")
         ended = daemon.worker.progress()
         assert (ended.ledgers_left, ended.entries_left, ended.bytes_left, ended.seconds_left) == (0, 0, 0, 0)
         await asyncio.sleep(15)

@@ -102,7 +102,8 @@ class Auditor:
                         raise
                     log.warning("audit broken off, it is tried again reason=%s", error)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._options.poll_ms / 1000):
+                    # Nothing tells that the time of a bookie is over.
+                    async with asyncio.timeout(self._members.until_loss_ms(self._options.poll_ms) / 1000):
                         await self._changed.wait()
         finally:
             for end in ends:
@@ -117,6 +118,8 @@ class Auditor:
         """Vote; if we lead and auto-recovery is on, make the look that is due. Raises BookieError."""
         leads = await self._election.leads()
         if leads != self.counts.is_leading:
+            if leads:
+                await self._election.announce()
             log.info("this process %s", "is the auditor now" if leads else "is not the auditor any more")
             self.counts.is_leading = leads
             self._plan, self._delay = self._new_plan(), None

@@ -5,6 +5,8 @@ session: then it stands behind all others. Never: an order that trusts the vote 
 when two do it, since marks are hints.
 """
 
+import contextlib
+
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId
 from bookie.metadata import paths, repair
@@ -44,6 +46,12 @@ class Election:
             )
         except errors.OutcomeUnknown:
             return  # the next look finds it, or votes again
+
+    async def announce(self) -> None:
+        """Write that we lead where Java's auditor does, into the parent of the votes: for whoever looks there. Best
+        effort, and nothing that decides. Raises MetadataError unless the answer alone was lost."""
+        with contextlib.suppress(errors.OutcomeUnknown):
+            await self._store.put(self._parent, repair.dump_vote(self._me), -1)
 
     async def withdraw(self) -> None:
         """Remove our votes, so that another leads at once; best effort: they end with our session at the latest."""

@@ -81,6 +81,12 @@ class Membership:
         found = self._absences.lost(self._shared.pool.now_ns(), delay_ns=self._delay_ns)
         return frozenset(each for each in found if each not in present) - self.leased
 
+    def until_loss_ms(self, at_most_ms: int) -> float:
+        """Return how long it is until the next bookie that is away counts as lost; `at_most_ms` if that is longer."""
+        now_ns = self._shared.pool.now_ns()
+        due_ns = self._absences.next_loss_ns(now_ns, delay_ns=self._delay_ns)
+        return at_most_ms if due_ns is None else min(at_most_ms, (due_ns - now_ns) / NS_PER_MS)
+
     def standings(self, bookies: Iterable[BookieId]) -> dict[BookieId, Standing]:
         """Return the standing of each bookie that a ledger names; of one without a cookie it counts from the first
         question on."""

@@ -1,5 +1,7 @@
 """What the auditor counts, and `explain` tells, of ledgers that lie too close together (spec/metadata.md#M51)."""
 
+import asyncio
+
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client
 from bookie.client.repair import explaining
@@ -23,10 +25,10 @@ async def with_ledger(client: Client, number: int, *names: str) -> LedgerId:
     return LedgerId(number)
 
 
-async def auditor(fleet: Fleet, client: Client) -> Auditor:
+async def auditor(fleet: Fleet, client: Client, **options: int) -> Auditor:
     for each in fleet.bookies:
         await fleet.store.create(f"{paths.cookies(ROOT)}/{each.id}", b"", parents=True)
-    shared, options = client.shared, AutoRecoveryOptions(check_interval_ms=0)
+    shared, options = client.shared, AutoRecoveryOptions(check_interval_ms=0, **options)
     recovery = AutoRecovery(shared.ledgers.store, ROOT)
     return Auditor(shared, recovery, Membership(shared, recovery, options), BookieId("me:1"), options)
 
@@ -42,6 +44,23 @@ async def test_ledgers_that_lie_too_close_are_counted_and_not_marked(fleet: Flee
         await looking.turn()
 
         assert (looking.counts.audits, looking.counts.misplaced, looking.counts.marked) == (1, 2, 0)
+
+
+@story(tell, zones="aabb")
+async def test_a_loss_is_audited_when_its_time_is_over_and_not_at_the_next_poll(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        await with_ledger(client, 1, "b0", "b2")
+        looking = await auditor(fleet, client, loss_delay_ms=7_000, poll_ms=600_000)
+        running = asyncio.ensure_future(looking.run())
+        await asyncio.sleep(1)
+        await fleet["b0"].stop()
+
+        await asyncio.sleep(6)
+        assert looking.counts.marked == 0
+        await asyncio.sleep(2)
+        assert looking.counts.marked == 1
+        assert (await fleet.store.get(paths.auditor_votes(ROOT))).data == b'bookieId: "me:1"\n'
+        running.cancel()
 
 
 @story(tell, zones="aabb")

@@ -44,6 +44,19 @@ async def test_who_lost_its_session_leads_no_more_and_votes_behind_all_others(ma
 
 
 @story(on_machine)
+async def test_who_leads_stands_in_the_parent_of_the_votes_as_java_does(machine: Machine) -> None:
+    store, first = await process(machine, "first")
+    _, second = await process(machine, "second")
+    assert [await first.leads(), await second.leads()] == [True, False]
+
+    await first.announce()
+    assert (await store.get(VOTES)).data == b'bookieId: "first"\n'
+    await first.withdraw()
+    await second.announce()
+    assert (await store.get(VOTES)).data == b'bookieId: "second"\n'
+
+
+@story(on_machine)
 async def test_a_vote_whose_answer_was_lost_is_found_and_no_second_one_is_made(machine: Machine) -> None:
     store, first = await process(machine, "first")
     await store.create(VOTES, b"", parents=True)
