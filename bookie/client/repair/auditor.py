@@ -141,6 +141,8 @@ class Auditor:
         audit = self._plan.due(lost, now_ns)
         if audit is not None and await self._audit(audit, lost):
             self._plan.done(audit, lost, now_ns)
+            if self._members.lost - lost:  # named by a ledger and by no cookie: this look was the first to hear of them
+                self._changed.set()
 
     def _new_plan(self) -> AuditTimes:
         options = self._options

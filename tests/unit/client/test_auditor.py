@@ -64,6 +64,21 @@ async def test_a_loss_is_audited_when_its_time_is_over_and_not_at_the_next_poll(
 
 
 @story(tell, zones="aabb")
+async def test_a_bookie_that_only_a_ledger_names_is_lost_in_the_look_behind_the_first(fleet: Fleet) -> None:
+    """Nobody has its cookie, so the first look is the first to hear of it; the delay is 0."""
+    async with fleet.client() as client:
+        looking = await auditor(fleet, client, loss_delay_ms=0, poll_ms=600_000)
+        running = asyncio.ensure_future(looking.run())
+        await asyncio.sleep(2)
+        await with_ledger(client, 1, "b0", "stranger")
+
+        await AutoRecovery(client.shared.ledgers.store, ROOT).set_delay_s(0)  # asks for a look
+        await asyncio.sleep(2)
+        assert looking.counts.marked == 1
+        running.cancel()
+
+
+@story(tell, zones="aabb")
 async def test_a_person_is_told_which_segment_lies_too_close_and_what_would_move_it(fleet: Fleet) -> None:
     async with fleet.client() as client:
         close, spread = await with_ledger(client, 1, "b0", "b1"), await with_ledger(client, 2, "b0", "b2")
