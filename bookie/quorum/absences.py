@@ -34,6 +34,11 @@ class Absences:
         """Return the bookies that are away for `delay_ns` or longer."""
         return frozenset(each for each, since_ns in self._since_ns.items() if now_ns - since_ns >= delay_ns)
 
+    def next_loss_ns(self, now_ns: int, *, delay_ns: int) -> int | None:
+        """Return when the next bookie will count as lost; None while nobody else is away."""
+        due = [since_ns + delay_ns for since_ns in self._since_ns.values() if now_ns - since_ns < delay_ns]
+        return min(due, default=None)
+
 
 def is_believable(present: Collection[BookieId], known: Collection[BookieId]) -> bool:
     """Return False when so many bookies are away at once that it looks like a trouble of the metadata store or of the
