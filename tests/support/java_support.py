@@ -63,33 +63,38 @@ def ensure_java() -> None:
 def jars() -> Path:
     """Return the folder with the official jars and their dependencies (93 MB, about half a minute the first time)."""
     pom = SOURCES / "pom.xml"
-    return kube_cache.entry("bookkeeper-jars", kube_cache.key(pom), _fetch_jars)
+    return kube_cache.entry("bookkeeper-jars", kube_cache.key(pom), lambda target: fetch(pom, target))
 
 
-def _fetch_jars(target: Path) -> None:
-    argv = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml"), "dependency:copy-dependencies"]
+def fetch(pom: Path, target: Path) -> None:
+    """Put what `pom` names into `target`."""
+    argv = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     with kube_talk.step("fetching the official BookKeeper from Maven Central (kept in the cache)"):
-        kube_shell.run(*argv, f"-DoutputDirectory={target}", cwd=SOURCES)
+        kube_shell.run(*argv, f"-DoutputDirectory={target}", cwd=pom.parent)
 
 
 def classes() -> Path:
     """Return the folder with our judge, compiled against the official jars."""
-    return kube_cache.entry("bookkeeper-judge", kube_cache.key(SOURCES), _compile)
+    return kube_cache.entry(
+        "bookkeeper-judge",
+        kube_cache.key(SOURCES),
+        lambda target: compile_sources(sorted(SOURCES.glob("*.java")), jars(), target),
+    )
 
 
-def _compile(target: Path) -> None:
+def compile_sources(sources: Sequence[Path], against: Path, target: Path) -> None:
+    """Compile `sources` into `target`, against the jars of a folder."""
     target.mkdir(parents=True)
-    sources = sorted(str(path) for path in SOURCES.glob("*.java"))
     # classfile: official classes name annotations that are in none of the official jars.
     argv = [
         "javac",
         "-Xlint:all,-processing,-try,-classfile",
         "-Werror",
         "-cp",
-        f"{jars()}/*",
+        f"{against}/*",
         "-d",
         str(target),
-        *sources,
+        *map(str, sources),
     ]
     kube_shell.run(*argv)
 
@@ -155,13 +160,14 @@ class JavaGuest(JavaAsker):
 class JavaProcess:
     """One of our small Java programs: a line of JSON in, a line of JSON out. A Java exception is JudgeError."""
 
-    def __init__(self, main: str, options: object, log: Path, *flags: str) -> None:
+    def __init__(self, main: str, options: object, log: Path, *flags: str, classes: str = "") -> None:
+        """`classes`: a class path of its own."""
         java = shutil.which("java")
         assert java is not None, "call ensure_java() first"
         self._log = log
         with log.open("ab") as complaints:
             self._process = subprocess.Popen(
-                [java, *flags, "-cp", class_path(), main, json.dumps(options)],
+                [java, *flags, "-cp", classes or class_path(), main, json.dumps(options)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
@@ -191,6 +197,10 @@ class JavaProcess:
         if "error" in answer:
             raise JudgeError(answer["error"], answer["code"], answer["message"])
         return answer
+
+    def kill(self) -> None:
+        """End the process now: whoever waits for an answer gets JudgeError."""
+        self._process.kill()
 
     def end(self) -> None:
         """End the process: politely by end of input, then by force."""
