@@ -15,6 +15,7 @@ from typing import Self
 
 import java_support
 import kube_cache
+import kube_shell
 
 SOURCES = Path(__file__).parent.parent / "interop" / "official_tests"
 CHILD = Path(__file__).parent / "replacement_child.py"
@@ -39,11 +40,12 @@ def jars() -> Path:
 
 def classes() -> Path:
     """Return the folder with our replacements, compiled."""
-    return kube_cache.entry(
-        "bookkeeper-replacements",
-        kube_cache.key(SOURCES),
-        lambda made: java_support.compile_sources(sorted(SOURCES.rglob("*.java")), jars(), made),
-    )
+    return kube_cache.entry("bookkeeper-replacements", kube_cache.key(SOURCES), _compile)
+
+
+def _compile(made: Path) -> None:
+    java_support.compile_sources(sorted(SOURCES.rglob("*.java")), jars(), made)
+    kube_shell.run("java", "-cp", f"{made}:{jars()}/*", "Patch", str(made))
 
 
 class OfficialTests:
