@@ -68,7 +68,7 @@ class EntryStore:
         self._keys_on_the_way: dict[LedgerId, bytes] = {}  # the last key put into the journal, not durable yet
         self._tasks: list[asyncio.Task[None]] = []
         self._has_let_go = False
-        self.writes_refused = 0  # adds, because we are read-only: their writers went on without us
+        self.writes_refused = 0  # adds, as we are read-only or the journal is full: their writers went on without us
         self._loop = asyncio.get_running_loop()
         self._checkpointer = Checkpointer(
             self._partitions,
@@ -227,10 +227,13 @@ class EntryStore:
 
     def _admit(self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_recovery: bool) -> Ledger:
         """Check for `add` every reason to refuse, on the slow path; return a ledger that may be written."""
-        self._health.check_accepting()
-        if self.is_read_only and not is_recovery:
+        try:
+            self._health.check_accepting()
+            if self.is_read_only and not is_recovery:
+                raise errors.BookieReadOnly("this bookie is read-only")
+        except errors.BookieReadOnly:
             self.writes_refused += 1
-            raise errors.BookieReadOnly("this bookie is read-only")
+            raise
         self._health.check_sealed()
         ledger = partition.table.find(ledger_id)
         partition.table.check_judgeable(ledger_id)

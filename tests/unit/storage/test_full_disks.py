@@ -144,6 +144,9 @@ async def test_a_copy_whose_ledger_has_no_key_yet_waits_while_the_journal_is_ful
         store.add_copied(LEDGER, EntryId(3), entry(7, 3), KEY)  # its key is known: nothing of it is for the journal
         await bench.simulation.loop.sleep_ns(NS_PER_S)
         assert not bench.failures
+        with pytest.raises(errors.BookieReadOnly):
+            await bench.put_all(store, 8, [0])
+        assert store.writes_refused == 1, "whoever wrote it went on without us: it is fetched once there is room"
 
         bench.make_room("/journal")
         await store.flush()
