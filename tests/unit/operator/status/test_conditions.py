@@ -285,6 +285,9 @@ def test_who_lives_anew_after_accepted_losses_is_asked_for_no_old_volume() -> No
     assert (value, reason) == ("True", "AckQuorumBreached")
     assert "bring old volumes back" not in message
     assert "bookie ledger accept-loss" in message
+    assert "AcceptLedgerLoss" in message
+    assert "docs/RECOVERY.md" in message, "accept-loss ends no closed ledger"
+    assert "delete" not in message, "it may be blocked for the moment alone"
 
 
 def test_while_one_of_them_has_not_begun_anew_old_volumes_are_asked_for() -> None:
