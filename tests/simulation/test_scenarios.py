@@ -1,6 +1,7 @@
 """The accidents of BP-46, told step by step on whole clusters: what must not happen does not, and without the guard
 that prevents it, the simulator sees it happen. The names are spec/bp46.md#T1 to T14; those that end otherwise
-with Java's bookies are told in `test_java_accidents.py`, the rest in `test_integrity_boot.py`.
+with Java's bookies are told in `test_java_accidents.py` and `test_java_outcomes.py`, the rest in
+`test_integrity_boot.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import legacy_support
 from accidents_support import QUIET, append, replace_volumes, verify
 from bookie.base import errors
 from bookie.base.units import NS_PER_MS
@@ -65,6 +67,14 @@ def test_t2_without_the_fence_of_phase_one_the_simulator_sees_an_entry_acknowled
         cluster.run(lambda it: a_fenced_writer_comes_back_after_a_bookie_lost_the_fence(it, entries=0))
 
 
+def test_t2_a_java_bookie_fences_no_closed_ledger_and_takes_the_entry() -> None:
+    """What our writer does in an accident of Java's: it knew no bookie yet, so that no connection of its breaks."""
+    cluster = legacy_support.all_java(SimCluster(1, client=QUIET))
+
+    with pytest.raises(Defect, match="S7: bookie-1 answered a fence of ledger 0, then accepted entry 0"):
+        cluster.run(lambda it: a_fenced_writer_comes_back_after_a_bookie_lost_the_fence(it, entries=0))
+
+
 async def recovery_begins_after_a_bookie_lost_an_acknowledged_entry(cluster: SimCluster) -> str:
     """Scenario 2 of the proposal. E0 is on bookie-0 and bookie-2; bookie-0 loses it; bookie-2 is out of reach."""
     c1, c2 = await cluster.client("c1"), await cluster.client("c2")
@@ -102,6 +112,13 @@ def test_t3_recovery_waits_rather_than_close_before_an_entry_that_a_bookie_may_h
 def test_t3_without_limbo_the_simulator_sees_the_ledger_closed_before_an_acknowledged_entry(seed: int) -> None:
     with pytest.raises(Defect, match="S1: ledger 0 was closed at -1 and entry 0 was acknowledged"):
         SimCluster(seed, guard_limbo=False, **T3).run(recovery_begins_after_a_bookie_lost_an_acknowledged_entry)
+
+
+def test_t3_a_java_bookie_denies_the_entry_beside_its_marks() -> None:
+    cluster = legacy_support.all_java(SimCluster(1, **T3))
+
+    with pytest.raises(Defect, match="S8: bookie-0 acknowledged entry 0 of ledger 0 and now denies it"):
+        cluster.run(recovery_begins_after_a_bookie_lost_an_acknowledged_entry)
 
 
 async def a_fence_outlives(cluster: SimCluster, *, how: ProcessEnd | None, idle_s: float) -> str:

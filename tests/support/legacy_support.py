@@ -23,7 +23,7 @@ from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.ports import World
 from bookie.ports.admin import State
 from bookie.ports.network import Address, ByteStream
-from bookie.sim.cluster import PORT, ROOT, URI, BookieNode, ClientNode, SimCluster
+from bookie.sim.cluster import LEDGERS, PORT, ROOT, URI, BookieNode, ClientNode, SimCluster
 from bookie.sim.node import ProcessEnd
 from bookie.wire import digest, messages, session, v3
 from bookie.wire.digest import Digest, DigestType
@@ -40,6 +40,7 @@ class Ledger:
 
     key: bytes = b""
     entries: dict[EntryId, bytes] = field(default_factory=dict)
+    gone: set[EntryId] = field(default_factory=set)  # in the index, and their entry log is lost
     is_fenced: bool = False
     is_limbo: bool = False
 
@@ -99,9 +100,26 @@ class JavaBookie(BookieNode):
         self._begin_memory()
 
     def wipe(self, *volumes: str) -> None:
-        assert not volumes, "a Java bookie of these tests loses all of them"
-        super().wipe()
-        self._lose_volumes()
+        super().wipe(*volumes)
+        if not volumes:
+            self._lose_volumes()
+            return
+        assert volumes == (LEDGERS,), "a Java bookie of these tests loses all of them, or its entry logs"
+        self.is_stamped = False
+        for ledger in self.flushed.values():
+            ledger.gone.update(ledger.entries)
+
+    def volumes_of_now(self) -> dict[LedgerId, Ledger]:
+        """A copy of what its volumes hold. Only while it is down and has nothing in its journal."""
+        assert not self.is_running
+        assert not self.journal
+        return copy.deepcopy(self.flushed)
+
+    def mount(self, others: dict[LedgerId, Ledger]) -> None:
+        """Have volumes of another cluster in the place of its own: a cookie that is not its own counts as a missing
+        one, and is written over."""
+        self.flushed = copy.deepcopy(others)
+        self.is_stamped = False
 
     async def _main(self, world: World) -> None:
         async with Client(ClientOptions(metadata_uri=URI, session_timeout_ms=10_000), world) as client:
@@ -282,6 +300,8 @@ class JavaBookie(BookieNode):
             answer.status = LIMBO  # also where it has the entry: its LAC, which goes with it, throws
         elif body is None:
             answer.status = Status.ENOENTRY
+        elif wanted in ledger.gone:
+            answer.status = Status.EIO
         else:
             answer.body = self._sent(body)
             answer.max_lac = None if request.is_fencing else -1
@@ -305,7 +325,8 @@ class JavaBookie(BookieNode):
 
 
 class JavaWriter:
-    """The deferred adds and the force of Java's writer: it asks no bookie for its life, and sends nothing again."""
+    """The adds and the force of Java's writer: it asks no bookie for its life, sends nothing again, and connects anew
+    without a look at the ledger's record where a connection broke while it was idle."""
 
     def __init__(self, client: ClientNode, writer: LedgerWriter) -> None:
         """`writer`: made the ledger, and is not used."""
@@ -316,16 +337,17 @@ class JavaWriter:
         self._digest = Digest(DigestType(self.metadata.digest_type), b"")
         self._length = 0
 
-    async def append(self, payload: bytes) -> None:
-        """Send one entry to each bookie. Returns when all of them have it in memory."""
+    async def append(self, payload: bytes, *, deferred: bool = True) -> EntryId:
+        """Send one entry to each bookie. Returns when all of them have it (in memory, where it is deferred)."""
         entry_id = EntryId(len(self.payloads))
         self._length += len(payload)
         body = b"".join(self._digest.seal(self.id, entry_id, EntryId(-1), self._length, payload))
         self.payloads.append(payload)
         key = digest.master_key(b"")
         await self._ask_all(
-            messages.AddRequest(0, v3.VERSION, self.id, entry_id, key, body, is_deferred=True),
+            messages.AddRequest(0, v3.VERSION, self.id, entry_id, key, body, is_deferred=deferred),
         )
+        return entry_id
 
     async def force(self) -> None:
         """Have each bookie put on disk what it acknowledged. Raises what one of them answers."""
