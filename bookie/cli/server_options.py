@@ -8,6 +8,7 @@ from typing import TypeVar
 from bookie.base import ids
 from bookie.base.budgets import Budgets
 from bookie.base.errors import BadInput
+from bookie.base.units import HOUR_MS
 from bookie.cli import derive, directories, security_settings, storage_settings, who
 from bookie.cli.derive import HostLookup, Wanted
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
@@ -139,6 +140,7 @@ def _server_options(
         metadata_patience_ms=settings.number("metadataPatienceMs"),
         shutdown_timeout_ms=settings.number("shutdownTimeoutMs"),
         gc_interval_ms=settings.number("gcWaitTime"),
+        surplus_wait_ms=_surplus_wait_ms(settings),
         frame_bytes_max=settings.number("nettyMaxFrameSizeBytes"),
         budgets=Budgets(
             connections=settings.number("maxConnections"),
@@ -153,6 +155,12 @@ def _server_options(
         autorecovery=_autorecovery(settings),
         live={key: settings.text(key) for key in LIVE if not settings.values[key].is_default},
     )
+
+
+def _surplus_wait_ms(settings: Settings) -> int | None:
+    if not settings.is_true("gcOverreplicatedLedgers"):
+        return None
+    return max(HOUR_MS, settings.number("gcOverreplicatedLedgerWaitTime"))
 
 
 def _integrity(settings: Settings) -> IntegrityOptions:

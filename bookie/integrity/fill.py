@@ -155,7 +155,7 @@ class HoleFiller:
 
     async def _fill(self, ledger_id: LedgerId, found: Scanned | None) -> None:
         """Fetch what is missing. Raises BookieError when some of it stays missing, or may."""
-        if self._store.is_in_doubt(ledger_id):
+        if self._store.may_be_lost(ledger_id):
             raise errors.UnknownLedgerState(_IN_DOUBT)
         metadata = None if found is None else found.metadata
         is_fresh = metadata is None

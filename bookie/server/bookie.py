@@ -38,6 +38,7 @@ from bookie.server.connections import Connections
 from bookie.server.doors import NodeDoors, is_of_our_state
 from bookie.server.drain import Drain, OwnSide
 from bookie.server.filling import Filling
+from bookie.server.giving_up import GivingUp
 from bookie.server.lease import ServingLease
 from bookie.server.live import LiveSettings, rate
 from bookie.server.metrics import ServerMetrics
@@ -413,6 +414,15 @@ class Bookie:
         ledgers = await retry.read(lambda: cluster.open_ledgers(metadata, uri))
         compactor = Compactor(store, self.options.storage.compaction, self.world.clock)
         counts = DailyCounts(store.partitions, self.world.clock)
+        giving_up = None
+        if self.options.surplus_wait_ms is not None:
+            giving_up = GivingUp(
+                store,
+                ledgers,
+                self.world,
+                me=self.options.bookie_id,
+                instance_id=self.boot.record.instance_id,
+            )
         collection = Collection(
             store,
             ledgers,
@@ -420,7 +430,10 @@ class Bookie:
             counts,
             self.boot.record.instance_id,
             me=self.options.bookie_id,
+            clock=self.world.clock,
             interval_ms=self.options.gc_interval_ms,
+            surplus_wait_ms=self.options.surplus_wait_ms,
+            giving_up=giving_up,
         )
         self.admin.collection = collection
         try:

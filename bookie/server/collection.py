@@ -18,9 +18,12 @@ from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
 from bookie.metadata import paths
 from bookie.ports.admin import BlockedLedger, Compaction, GarbageReport
+from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import find
 from bookie.ports.metrics import Sample
-from bookie.server.surplus import Surplus, is_surplus
+from bookie.server import surplus
+from bookie.server.giving_up import GivingUp
+from bookie.server.surplus import Surplus
 from bookie.storage.collect import collector
 from bookie.storage.collect.brake import Amount
 from bookie.storage.collect.compactor import Compacted, Compactor
@@ -58,15 +61,20 @@ class Collection:
         counts: DailyCounts,
         instance_id: str,
         *,
+        clock: Clock,
         me: BookieId,
         interval_ms: int,
+        surplus_wait_ms: int | None = None,
+        giving_up: GivingUp | None = None,
     ) -> None:
         self._store = store
         self._ledgers = ledgers
         self._compactor = compactor
         self._counts = counts
         self._undecided = Undecided()
-        self._surplus = Surplus()
+        self._clock = clock
+        self._surplus = Surplus(surplus_wait_ms)
+        self._giving_up = giving_up
         self._me = me
         self._last: collector.Collected | None = None
         self._instance_id = instance_id
@@ -155,7 +163,9 @@ class Collection:
             _tell_of_the_end(answer)
 
     async def _collect(self, *, released: int = 0, looks_only: bool = False) -> collector.Collected:
-        self._surplus.begin()
+        self._surplus.begin(self._clock.monotonic_ns())
+        if self._giving_up is not None:
+            await self._ledgers.store.sync(self._ledgers.root)  # once for the first of two looks at each record
         found = await collector.collect(
             self._store, self._is_absent, self._counts, self._undecided, released=released, looks_only=looks_only
         )
@@ -164,8 +174,10 @@ class Collection:
         elif self.held and not found.held_reason:
             log.info("garbage no longer held")
         if self._surplus.end():
-            log.info("surplus kept ledgers=%d", self._surplus.ledgers)
+            log.info("surplus found ledgers=%d", self._surplus.ledgers)
         self._last = found
+        if self._giving_up is not None and not looks_only:
+            self._surplus.given_up += await self._giving_up.run(self._surplus.due(), found)
         return found
 
     async def _is_absent(self, ledger_id: LedgerId) -> bool:
@@ -173,8 +185,7 @@ class Collection:
         path = self._ledgers.path(ledger_id)
         stored = await find(self._ledgers.store, path)
         if stored is not None:
-            if is_surplus(stored.data, self._me) and self._store.has_entries(ledger_id):
-                self._surplus.found()
+            self._look_for_surplus(ledger_id, stored.data)
             return False
         # Rare from here on: one deleted ledger costs a few more questions.
         found = await cluster.instance_id(self._ledgers.store, self._ledgers.root)
@@ -188,6 +199,14 @@ class Collection:
             if await find(self._ledgers.store, path) is not None:
                 return False
         return True
+
+    def _look_for_surplus(self, ledger_id: LedgerId, record: bytes) -> None:
+        if surplus.is_surplus(record, self._me):
+            if self._store.has_entries(ledger_id):
+                is_quiet = self._giving_up is not None and self._store.watch_surplus(ledger_id)
+                self._surplus.found(ledger_id, self._clock.monotonic_ns(), is_quiet=is_quiet)
+        elif self._store.is_given_up(ledger_id) and surplus.names(record, self._me):
+            self._store.named_again(ledger_id)
 
 
 def _tell_of_the_end(answer: "asyncio.Future[GarbageReport]") -> None:

@@ -46,6 +46,8 @@ class ServerOptions:
     shutdown_timeout_ms: int = 8_000
     # Java's gcWaitTime: deleted ledgers give their space back within this and a little.
     gc_interval_ms: int = 900_000
+    # Surplus goes after so long (Java's gcOverreplicatedLedgerWaitTime); None: it is kept.
+    surplus_wait_ms: int | None = None
     frame_bytes_max: int = FRAME_LIMIT_BYTES
     # What strangers may make it hold.
     budgets: Budgets = field(default_factory=Budgets)

@@ -46,7 +46,7 @@ _WITHOUT_MEANING = """
     entryLogPerLedgerCounterLimitsMultFactor entryLogPerLedgerEnabled extraServerComponents
     fileInfoCacheInitialCapacity fileInfoFormatVersionToWrite fileInfoMaxIdleTime flushEntrylogBytes
     gcEntryLogMetadataCacheEnabled gcEntryLogMetadataCachePath gcMetadataOpRateLimit
-    gcOverreplicatedLedgerMaxConcurrentRequests gcOverreplicatedLedgerWaitTime getBookieInfoIntervalSeconds
+    gcOverreplicatedLedgerMaxConcurrentRequests getBookieInfoIntervalSeconds
     httpServerClass httpServerKeystorePassword httpServerKeystorePath httpServerTrustStorePassword
     httpServerTruststorePassword httpServerTrustStorePath httpServerTruststorePath
     ignoreExtraServerComponentsStartupFailures inFlightReadEntryNumInLedgerChecker journalAdaptiveGroupWrites

@@ -255,6 +255,21 @@ SETTINGS = (
         least=0,
     ),
     Setting(
+        "gcOverreplicatedLedgers",
+        _bool,
+        "false",
+        "true: delete entries of closed ledgers whose records name this bookie no more; older versions then refuse the"
+        " directories (docs/STORAGE.md)",
+    ),
+    Setting(
+        "gcOverreplicatedLedgerWaitTime",
+        int,
+        "86400000",
+        "with gcOverreplicatedLedgers: how long a ledger must have been so, and nothing have come for it, ms; an hour"
+        " at least",
+        least=0,
+    ),
+    Setting(
         "minorCompactionThreshold",
         float,
         "0.2",

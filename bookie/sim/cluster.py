@@ -64,6 +64,7 @@ class SimSettings:
     write_cache_bytes_max: int = 1 * MIB
     # Deleted ledgers, logs and rot are looked after in every run, not after hours.
     upkeep_interval_ms: int = 7_000
+    surplus_wait_ms: int | None = None
     client: dict[str, Any] = field(default_factory=dict)
     security: SecurityOptions = field(default_factory=SecurityOptions)
     # In every bookie's process; None: in none.
@@ -104,6 +105,7 @@ class BookieNode:
             session_timeout_ms=settings.session_timeout_ms,
             answers_under_lease=settings.answers_under_lease,
             gc_interval_ms=settings.upkeep_interval_ms,
+            surplus_wait_ms=settings.surplus_wait_ms,
             security=settings.security,
             autorecovery=settings.autorecovery,
             storage=StorageOptions(

@@ -16,7 +16,7 @@ from bookie.storage import index as index_module
 from bookie.storage import ledgers
 from bookie.storage.doubt import Doubt
 from bookie.storage.index import Index
-from bookie.storage.ledgers import DOUBT, LIMBO, STATE_LOST, UNKNOWN_LAST, Ledger
+from bookie.storage.ledgers import DOUBT, GIVEN_UP, LIMBO, NAMED_AGAIN, QUIET, STATE_LOST, UNKNOWN_LAST, Ledger
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,8 @@ class LedgerTable:
         self.touched: dict[LedgerId, None] = {}  # somebody asked for them while they were in doubt
         self._doubted: dict[LedgerId, Ledger] = {}  # in memory, with the flag
         self._settling: dict[LedgerId, None] = {}  # the index says that they are examined, not durably yet
+        self.has_given_up = False  # any ledger, ever: then the index's format says so
+        self._quiet: dict[LedgerId, None] = {}  # nothing has come for them since `watch`
         self._index = index
         self._cached_max = cached_max
 
@@ -61,6 +63,8 @@ class LedgerTable:
         self.known[ledger_id] = ledger
         if self.doubt.rest:
             self._mark_doubted(ledger)
+        if ledger_id in self._quiet:
+            ledger.flags |= QUIET
         return ledger
 
     def is_in_index(self, ledger_id: LedgerId) -> bool:
@@ -94,6 +98,7 @@ class LedgerTable:
         self._doubted.pop(ledger_id, None)
         self.dirty.pop(ledger_id, None)
         self.flushing.pop(ledger_id, None)
+        self._quiet.pop(ledger_id, None)
         self.deleted[ledger_id] = None
 
     async def walk(self) -> AsyncGenerator[LedgerId, None]:
@@ -191,6 +196,47 @@ class LedgerTable:
         if self.is_doubted(ledger.ledger_id):
             ledger.flags |= DOUBT
             self._doubted[ledger.ledger_id] = ledger
+
+    # ---- ledgers whose entries were given up ------------------------------------------------------------------------
+
+    def watch(self, ledger: Ledger) -> None:
+        """Begin to watch whether anything comes for the ledger: an add, a copy, a fence, a LAC."""
+        self._quiet[ledger.ledger_id] = None
+        ledger.flags |= QUIET
+
+    def is_quiet(self, ledger_id: LedgerId) -> bool:
+        """Return True when the ledger is watched and nothing has come for it since."""
+        return ledger_id in self._quiet
+
+    def disturb(self, ledger: Ledger) -> None:
+        """Note that something comes for the ledger: who watched it must begin anew."""
+        ledger.flags &= ~QUIET
+        self._quiet.pop(ledger.ledger_id, None)
+
+    def give_up(self, ledger: Ledger) -> None:
+        """Note that the next checkpoint removes the ledger's entries from the index, and keeps its row. What comes for
+        it from now on is in memory, as after a deletion."""
+        assert ledger.flags & GIVEN_UP, "the mark is durable before an entry goes"
+        self.disturb(ledger)
+        ledger.last = UNKNOWN_LAST
+        self.deleted[ledger.ledger_id] = None
+        self.changed(ledger)  # it stays in memory until the checkpoint is durable
+
+    def is_given_up(self, ledger_id: LedgerId) -> bool:
+        """Return True when entries of the ledger were given up; load nothing into memory."""
+        if not self.has_given_up:
+            return False
+        ledger = self.known.get(ledger_id)
+        if ledger is not None:
+            return bool(ledger.flags & GIVEN_UP)
+        row = self._index.row(ledger_id) if self.is_in_index(ledger_id) else None
+        return row is not None and ledgers.is_given_up(row)
+
+    def named_again(self, ledger: Ledger) -> None:
+        """Note that a record names this bookie again although entries of the ledger were given up."""
+        if ledger.flags & (GIVEN_UP | NAMED_AGAIN) == GIVEN_UP:
+            ledger.flags |= NAMED_AGAIN
+            self.changed(ledger)
 
     # ---- for the checkpoint -----------------------------------------------------------------------------------------
 

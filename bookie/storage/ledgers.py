@@ -24,8 +24,13 @@ VERSION = 1
 _ROW = struct.Struct(">BBQqHH")
 _LAC = struct.Struct(">qq")
 FENCED, STATE_LOST, LIMBO = 1, 2, 4
-_STORED = FENCED | STATE_LOST | LIMBO
 DOUBT = 8  # in memory alone, from the doubt of the index (`ledger_table`): not examined yet
+# Entries of it were given up as surplus: what is not here is unknown, for as long as the ledger has a row. Rows with
+# these two stand only in an index whose format says so (`partition.begin_giving_up`): an older program refuses it.
+GIVEN_UP = 16
+NAMED_AGAIN = 32  # and its record has named this bookie since: a list tells what is here, so that repairs find the rest
+QUIET = 64  # in memory alone: nothing has come for it since somebody began to watch (`ledger_table`)
+_STORED = FENCED | STATE_LOST | LIMBO | GIVEN_UP | NAMED_AGAIN
 EXPLICIT_LAC_MIN_SIZE = _LAC.size
 FIELD_BYTES_MAX = 0xFFFF  # what the sizes in a row can say
 assert max(limits.MASTER_KEY_BYTES_MAX, limits.EXPLICIT_LAC_BYTES_MAX) <= FIELD_BYTES_MAX
@@ -50,6 +55,7 @@ class LedgerFacts:
     limbo_epoch: int
     explicit_lac: bytes | None
     last_confirmed: EntryId
+    is_given_up: bool = False  # surplus entries were deleted: what is not here is unknown (spec/metadata.md#M56)
 
 
 class Ledger:
@@ -78,6 +84,7 @@ class Ledger:
             limbo_epoch=self.limbo_epoch,
             explicit_lac=self.explicit_lac,
             last_confirmed=self.lac,
+            is_given_up=bool(self.flags & GIVEN_UP),
         )
 
     def refusal(self) -> BookieError | None:
@@ -125,6 +132,11 @@ def unpack_row(ledger_id: LedgerId, row: bytes) -> Ledger:
     ledger.lac = EntryId(lac)
     ledger.explicit_lac = row[_ROW.size + key_size :] or None
     return ledger
+
+
+def is_given_up(row: bytes) -> bool:
+    """Return True when `row` says that entries of its ledger were given up. A row that makes no sense says nothing."""
+    return len(row) >= _ROW.size and row[0] == VERSION and bool(row[1] & GIVEN_UP)
 
 
 def lac_of(body: bytes) -> EntryId:

@@ -29,12 +29,16 @@ _SHAPE = struct.Struct(">III")
 _NUMBER = struct.Struct(">I")
 _MARKS, _SHAPE_NAME, _NEXT_LOG, _FORMAT = "marks", "shape", "next-log", "format"
 _HISTORY = "history"  # of shapes; only where a directory was added since the index began
+_GIVEN_UP_NAME = "given-up"  # only where entries of a ledger were given up
 # Of the index's rows (`index`, `block`); facts of ledgers have a version of their own in each row.
 FORMAT_VERSION = 2  # 1 had a row for each entry
 GROWN_FORMAT_VERSION = 3  # the same with a history
 # Added to the format of an index that is in doubt: a program that knows no doubt would say "no" where this one says
 # "unknown".
 _IN_DOUBT = 0x100
+# Added, for good, to the format of an index in which entries of a ledger were given up: a program that does not know
+# the mark would take its row for damage, and forget the fence and the key that it holds.
+_GAVE_UP = 0x200
 FORMAT_IN_DOUBT = FORMAT_VERSION + _IN_DOUBT
 
 
@@ -150,6 +154,22 @@ class Partition:
             self.flushing.drop(ledger_id)
         self.table.delete(ledger_id)
 
+    def give_up(self, ledger: Ledger) -> None:
+        """Forget a ledger's entries, and nothing else of it; the next checkpoint removes them from the index."""
+        self.active.drop(ledger.ledger_id)
+        self.read_cache.drop(ledger.ledger_id)
+        if self.flushing is not None:
+            self.flushing.drop(ledger.ledger_id)
+        self.table.give_up(ledger)
+
+    def begin_giving_up(self) -> None:
+        """Put into the index, before any mark, that an older program must not read it."""
+        if not self.table.has_given_up:
+            is_in_doubt = not self.index.doubt.is_over
+            version = (_format_of(self.index) | _GAVE_UP) + (_IN_DOUBT if is_in_doubt else 0)
+            self.index.put_metas({_GIVEN_UP_NAME: b"\1", _FORMAT: _NUMBER.pack(version)})
+            self.table.has_given_up = True
+
     def _quarantine(self, ledger_id: LedgerId, reason: str) -> None:
         """Quarantine a ledger with a row that the index cannot read;
         write that first, as the row may be replaced next."""
@@ -241,7 +261,18 @@ def stored_history(index: Index, what: str) -> History | None:
 
 def _format_of(index: Index) -> int:
     """Return the format of an index that is not in doubt."""
-    return FORMAT_VERSION if index.get_meta(_HISTORY) is None else GROWN_FORMAT_VERSION
+    if index.get_meta(_HISTORY) is not None:
+        return _grown(index)
+    return FORMAT_VERSION | (_GAVE_UP if has_given_up(index) else 0)
+
+
+def _grown(index: Index) -> int:
+    return GROWN_FORMAT_VERSION | (_GAVE_UP if has_given_up(index) else 0)
+
+
+def has_given_up(index: Index) -> bool:
+    """Return True when entries of a ledger in this index were ever given up."""
+    return index.get_meta(_GIVEN_UP_NAME) is not None
 
 
 def check_format(index: Index, what: str) -> None:
@@ -283,7 +314,7 @@ def begin_index(index: Index, *, number: int, history: History, journals: int) -
         index.put_metas(
             {
                 # A version that knows no history would look for each ledger by the newest rule: it must refuse.
-                _FORMAT: _NUMBER.pack(GROWN_FORMAT_VERSION + (0 if index.doubt.is_over else _IN_DOUBT)),
+                _FORMAT: _NUMBER.pack(_grown(index) + (0 if index.doubt.is_over else _IN_DOUBT)),
                 _HISTORY: shapes.dump(history),
                 _SHAPE_NAME: _SHAPE.pack(number, history[-1].directories, journals),
             }

@@ -1,4 +1,4 @@
-"""Writes what integrity decides about ledgers into the indexes, in bulk and durably on return: marks, and the doubt.
+"""Writes marks of ledgers, and the doubt, into the indexes, in bulk and durably on return.
 
 In memory a mark stands before it is written, and a doubt ends only after its end is durable: whatever is cut or fails
 in between, the bookie says "unknown" once too often, and never "no".
@@ -10,7 +10,7 @@ from bookie.base.ids import LedgerId
 from bookie.storage import limits
 from bookie.storage.checkpoint import INDEX_BATCH_COUNT, put_in_batches
 from bookie.storage.doubt import Doubt
-from bookie.storage.ledgers import DOUBT, LIMBO, STATE_LOST
+from bookie.storage.ledgers import DOUBT, FENCED, GIVEN_UP, LIMBO, NAMED_AGAIN, STATE_LOST
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 
@@ -69,6 +69,29 @@ async def settle(
             partition.save_doubt(left)
         await flush(partition)
         partition.table.examined(left, early)
+
+
+async def mark_given_up(
+    partitions: Sequence[Partition], number_of: NumberOf, ledger_ids: Iterable[LedgerId], *, flush: FlushIndex
+) -> None:
+    """Mark ledgers whose entries are about to be given up (`EntryStore.mark_given_up`).
+
+    CRASH: the mark is in the index alone, before an entry goes, so whatever is cut afterwards leaves the mark. A mark
+    without a deletion costs a "no" about a closed ledger that does not name us.
+    """
+    rows: dict[int, list[tuple[bytes, bytes]]] = {}
+    for ledger_id in ledger_ids:
+        partition = partitions[number_of(ledger_id)]
+        ledger = partition.table.find(ledger_id)
+        if ledger is None:
+            continue
+        ledger.flags = (ledger.flags | GIVEN_UP | FENCED) & ~NAMED_AGAIN
+        partition.table.changed(ledger)
+        rows.setdefault(partition.number, []).extend(partition.table.rows_of([ledger]))
+    for number in sorted(rows):
+        partitions[number].begin_giving_up()
+        await put_in_batches(partitions[number].index, rows[number])
+        await flush(partitions[number])
 
 
 async def _mark(

@@ -15,7 +15,7 @@ from bookie.base.ids import LAST_ENTRY, EntryId, IdRange, LedgerId
 from bookie.base.units import MIB
 from bookie.ports.disk import Buffer
 from bookie.storage.entrylog.logs import EntryPlace
-from bookie.storage.ledgers import DOUBT, LIMBO, Ledger
+from bookie.storage.ledgers import DOUBT, GIVEN_UP, LIMBO, NAMED_AGAIN, Ledger
 from bookie.storage.location import Location
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
@@ -222,9 +222,13 @@ class EntryReads:
         raise errors.NoSuchLedger(f"ledger {ledger_id} is not here")
 
     def is_in_doubt(self, ledger_id: LedgerId) -> bool:
-        """Return True while a "no" may be untrue: nothing is proven yet, the disk that holds the answer has failed, or
-        part of the ledger may be lost, or was not examined since a loss. Each path that answers "no", "nothing new" or
-        "that is all" must ask this after its look."""
+        """Return True while a "no" may be untrue: something of the ledger may be lost, or was given up as surplus. Each
+        path that answers "no", "nothing new" or "that is all" must ask this after its look."""
+        return self.may_be_lost(ledger_id) or self._has_flags(ledger_id, GIVEN_UP) == GIVEN_UP
+
+    def may_be_lost(self, ledger_id: LedgerId) -> bool:
+        """Return True while something that this bookie should have may be missing: nothing is proven yet, the disk that
+        holds the answer has failed, or part of the ledger may be lost, or was not examined since a loss."""
         partition = self._partition_of(ledger_id)
         if self.is_doubtful or partition.failure is not None:
             return True
@@ -233,11 +237,25 @@ class EntryReads:
             return partition.table.is_doubted(ledger_id)
         return bool(ledger.flags & (LIMBO | DOUBT))
 
+    def _has_flags(self, ledger_id: LedgerId, flags: int) -> int:
+        """Return which of `flags` the ledger has; none when it is not known here."""
+        ledger = self._partition_of(ledger_id).table.find(ledger_id) if ledger_id >= 0 else None
+        return 0 if ledger is None else ledger.flags & flags
+
+    def check_list(self, ledger_id: LedgerId) -> None:
+        """Raise UnknownLedgerState when a list of the ledger's entries must not be taken for all that is owed here."""
+        is_given_up = self._has_flags(ledger_id, GIVEN_UP | NAMED_AGAIN) == GIVEN_UP
+        if is_given_up or self.may_be_lost(ledger_id):
+            raise self._incomplete(ledger_id)
+
     def check_complete(self, ledger_id: LedgerId) -> None:
         """Raise UnknownLedgerState while part of the ledger is in doubt."""
         if self.is_in_doubt(ledger_id):
-            self._partition_of(ledger_id).table.touch(ledger_id)
-            raise errors.UnknownLedgerState(f"this bookie may have lost entries of ledger {ledger_id}")
+            raise self._incomplete(ledger_id)
+
+    def _incomplete(self, ledger_id: LedgerId) -> BookieError:
+        self._partition_of(ledger_id).table.touch(ledger_id)
+        return errors.UnknownLedgerState(f"this bookie may have lost, or has given up, entries of ledger {ledger_id}")
 
     def _missing(self, ledger_id: LedgerId, entry_id: EntryId) -> BookieError:
         """Return the error for an entry that is not here:
@@ -279,7 +297,7 @@ class EntryReads:
 
     async def whole_list(self, ledger_id: LedgerId, take: TakeRanges) -> None:
         await self._walk_ranges(ledger_id, take)
-        self.check_complete(ledger_id)
+        self.check_list(ledger_id)
 
     async def _walk_ranges(self, ledger_id: LedgerId, take: TakeRanges) -> None:
         """Give `take` the ranges of `entry_ranges`, a few at a time; other tasks run in between.

@@ -140,6 +140,7 @@ async def _open_partition(options: StorageOptions, world: World, number: int, st
         table = LedgerTable(index, cached_max=options.ledgers_cached_max)
         table.load_quarantined()
         table.doubt = index.doubt
+        table.has_given_up = partition_module.has_given_up(index)
         cache = ReadCache(options.read_cache_bytes_max)
         window_bytes_max = min(options.read_ahead_bytes_max, options.read_cache_bytes_max // 4)
         ahead = DiskReadAhead(index, logs, cache, stats, window_bytes_max=window_bytes_max)

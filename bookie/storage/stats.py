@@ -26,6 +26,7 @@ class StorageStats:
     journal_groups: int = 0
     journal_records: int = 0
     ledgers_deleted: int = 0
+    ledgers_given_up: int = 0
     logs_compacted: int = 0
     read_ahead_entries: int = 0
     read_cache_hits: int = 0

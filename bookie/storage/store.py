@@ -218,6 +218,7 @@ class EntryStore:
         limits.check_add(ledger_id, len(data))
         partition = self._partition(ledger_id)
         ledger = self._find_for_copy(partition, ledger_id, master_key)
+        partition.table.disturb(ledger)
         if partition.active.size_bytes > self._flush_bytes:
             self._relieve(partition)
         partition.active.put(ledger_id, entry_id, data)
@@ -245,7 +246,9 @@ class EntryStore:
             refusal = ledger.refusal()
             if refusal is not None:
                 raise refusal
-        return self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+        ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+        partition.table.disturb(ledger)
+        return ledger
 
     def _check_examined(self, partition: Partition, ledger_id: LedgerId, ledger: Ledger | None) -> None:
         """Raise UnknownLedgerState while the ledger is in doubt: a writer may do nothing to it, nor give it a key (a
@@ -288,6 +291,7 @@ class EntryStore:
         partition.table.touch(ledger_id)
         has_key = before is not None and bool(before.master_key)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
+        partition.table.disturb(ledger)
         if ledger.flags & FENCED and has_key:
             self._after_journal(ledger_id, done)
             return
@@ -308,6 +312,7 @@ class EntryStore:
         partition.table.check_judgeable(ledger_id)
         self._check_examined(partition, ledger_id, found)
         ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+        partition.table.disturb(ledger)
         before = ledger.lac
         ledger.take_lac(body)
         partition.table.changed(ledger)
@@ -342,11 +347,13 @@ class EntryStore:
         """Call `done` once every entry accepted so far is durable, with or without journal.
 
         Raises NoSuchLedger, and UnknownLedgerState when entries accepted in an earlier life may be gone
-        (spec/bp46.md#R17). Without a doubt none is missed: those that are ours are here again, or nobody named us.
+        (spec/bp46.md#R17). Without a doubt none is missed: those that are ours are here again, or nobody named us. What
+        was given up is on others' disks, and who copies here now must learn when the copies are durable.
         """
         self._health.check_accepting()
         self._reads.known(self._partition(ledger_id), ledger_id)
-        self._reads.check_complete(ledger_id)
+        if self._reads.may_be_lost(ledger_id):
+            self._reads.check_complete(ledger_id)
         if self._journal_data:
             self._after_journal(ledger_id, done)
         else:
@@ -412,6 +419,11 @@ class EntryStore:
         """Return True while a "no", a "nothing new" or a list of the ledger's entries may be untrue.
         Every path asks this."""
         return self._reads.is_in_doubt(ledger_id)
+
+    def may_be_lost(self, ledger_id: LedgerId) -> bool:
+        """Return True while something of the ledger that this bookie should have may be lost. Unlike `is_in_doubt`,
+        False for what was only given up as surplus."""
+        return self._reads.may_be_lost(ledger_id)
 
     def ledgers(self) -> AsyncGenerator[LedgerId, None]:
         """Yield every ledger known here from the call to its end, in slices (`LedgerTable.walk`). A caller that leaves
@@ -508,6 +520,53 @@ class EntryStore:
             return
         partition.delete(ledger_id)
         self.stats.ledgers_deleted += 1
+
+    # ---- surplus ----------------------------------------------------------------------------------------------------
+
+    def watch_surplus(self, ledger_id: LedgerId) -> bool:
+        """Return True when nothing came for the ledger (an add, a copy, a fence, a LAC) since a call before this one,
+        in this life; else begin to watch it. False for what may be lost here, or is not here."""
+        table = self._partition(ledger_id).table
+        ledger = table.find(ledger_id)
+        if ledger is None or self._reads.may_be_lost(ledger_id):
+            return False
+        if table.is_quiet(ledger_id):
+            return True
+        table.watch(ledger)
+        return False
+
+    async def mark_given_up(self, ledger_ids: Iterable[LedgerId]) -> None:
+        """Mark ledgers, each closed, for `give_up`: fenced for good, and what is not here of them is unknown from now
+        on. Durable on return; key, fence and LAC stay. Ledgers that are not here are passed over."""
+        self._health.check_accepting()
+        await protection.mark_given_up(self._partitions, self._number_of, ledger_ids, flush=self._flush_index)
+
+    def give_up(self, ledger_id: LedgerId) -> bool:
+        """Delete the entries of a ledger that `mark_given_up` has marked, durably at the next checkpoint; return False,
+        and do nothing, when anything came for it since it is watched, or some of it may be lost.
+
+        CRASH: before that checkpoint the entries are back, and the mark stands. Between them is no state without mark.
+        """
+        self._health.check_alive()
+        partition = self._partition(ledger_id)
+        ledger = partition.table.find(ledger_id)
+        if ledger is None or not partition.table.is_quiet(ledger_id) or self._reads.may_be_lost(ledger_id):
+            return False
+        partition.give_up(ledger)
+        self.stats.ledgers_given_up += 1
+        return True
+
+    def is_given_up(self, ledger_id: LedgerId) -> bool:
+        """Return True when entries of the ledger were given up as surplus."""
+        return self._partition(ledger_id).table.is_given_up(ledger_id)
+
+    def named_again(self, ledger_id: LedgerId) -> None:
+        """Note that the record of a ledger whose entries were given up names this bookie again: lists of its entries
+        are told again, so that repairs find what is missing. Whatever is not here stays unknown."""
+        table = self._partition(ledger_id).table
+        ledger = table.find(ledger_id)
+        if ledger is not None:
+            table.named_again(ledger)
 
     async def flush(self) -> None:
         """Run a full checkpoint that begins after this call: entries, facts and marks are durable on return.

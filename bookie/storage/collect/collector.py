@@ -153,7 +153,7 @@ async def _look(ask: _Asking, partition: Partition) -> tuple[int, _DeletedLedger
 
 
 def _may_go(store: EntryStore, ledger_id: LedgerId) -> bool:
-    return store.facts(ledger_id) is not None and not store.is_in_doubt(ledger_id)
+    return store.facts(ledger_id) is not None and not store.may_be_lost(ledger_id)
 
 
 def _ruled(store: EntryStore, found: Sequence[_DeletedLedgers], here: Amount, counts: DailyCounts) -> Collected:

@@ -14,6 +14,7 @@ from bookie.base.ids import LedgerId
 from bookie.base.units import MIB
 from bookie.storage.collect.plan import LogUsage
 from bookie.storage.entrylog.logs import EntryPlace, in_pieces, offset_of
+from bookie.storage.index import Use
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 
@@ -44,13 +45,27 @@ async def _usage(partition: Partition, log_id: int) -> LogUsage:
     async for uses in partition.index.walk_use(log_id):
         for ledger_id, use in uses:
             if partition.table.may_be_here(ledger_id):
-                live_bytes += use.size
-                ledgers += 1
+                size_bytes = await _live_bytes(partition, log_id, ledger_id, use)
+                if size_bytes is not None:
+                    live_bytes += size_bytes
+                    ledgers += 1
     try:
         total_bytes = await partition.logs.size_of(log_id) if ledgers else 0
     except errors.CorruptFile:
         total_bytes = live_bytes  # its head is damaged: nothing can be copied out of it
     return LogUsage(log_id, total_bytes, live_bytes, ledgers)
+
+
+async def _live_bytes(partition: Partition, log_id: int, ledger_id: LedgerId, use: Use) -> int | None:
+    """Return the bytes of a ledger in the log. Of one whose entries were given up only what the index locates there
+    counts; None when that is nothing."""
+    if not partition.table.is_given_up(ledger_id) or ledger_id in partition.table.quarantined:
+        return use.size
+    found = 0
+    async for rows in partition.index.walk_locations(ledger_id, use.first, use.last):
+        found += sum(location.size for _, location in rows if location.log_id == log_id)
+    # CRASH: asked afterwards, since the deletion may have begun meanwhile: until it is durable the entries may be back.
+    return (found or None) if partition.table.is_in_index(ledger_id) else use.size
 
 
 async def sizes(partition: Partition, chosen: Container[LedgerId]) -> tuple[int, int]:

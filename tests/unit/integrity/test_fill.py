@@ -104,7 +104,7 @@ class Place:
 
     # the bookie's own store
 
-    def is_in_doubt(self, ledger_id: LedgerId) -> bool:
+    def may_be_lost(self, ledger_id: LedgerId) -> bool:
         return ledger_id in self.in_doubt
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:

@@ -10,6 +10,7 @@ import story_support
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.ports.admin import Compaction
+from bookie.runtime.clock import SystemClock
 from bookie.server.collection import Collection
 from bookie.storage.collect import collector
 from bookie.storage.collect.collector import Collected
@@ -45,7 +46,9 @@ class FakeCompactor:
 def collection(compactor: FakeCompactor | None = None, *, interval_ms: int = 3_600_000) -> Collection:
     nothing: Any = None
     fake: Any = compactor or FakeCompactor()
-    return Collection(nothing, nothing, fake, nothing, "", me=BookieId("b1:3181"), interval_ms=interval_ms)
+    return Collection(
+        nothing, nothing, fake, nothing, "", clock=SystemClock(), me=BookieId("b1:3181"), interval_ms=interval_ms
+    )
 
 
 async def finds(store: object, *_: object, **__: object) -> Collected:

@@ -111,7 +111,25 @@ async def directory_failed(store: EntryStore) -> None:
     assert store.failed_dirs == ("/data/ledgers1",)
 
 
-DOUBTS = [nothing_proven, in_limbo, quarantined, directory_failed]
+async def given_up(store: EntryStore) -> None:
+    """Both ledgers lost their surplus; of the first one entries 0 and 1 were copied here again."""
+    store.add_copied(ODD_ONE, EntryId(3), body(3, ledger_id=ODD_ONE), KEY)
+    for ledger_id in (LEDGER, ODD_ONE):
+        store.watch_surplus(ledger_id)
+        await store.mark_given_up([ledger_id])
+        assert store.give_up(ledger_id)
+    for number in (0, 1):
+        store.add_copied(LEDGER, EntryId(number), body(number), KEY)
+
+
+async def given_up_and_named_again(store: EntryStore) -> None:
+    await given_up(store)
+    for ledger_id in (LEDGER, ODD_ONE):
+        store.named_again(ledger_id)
+
+
+SURPLUS = [given_up, given_up_and_named_again]
+DOUBTS = [nothing_proven, in_limbo, quarantined, directory_failed, *SURPLUS]
 Doubt = Callable[[EntryStore], Awaitable[None]]
 
 
@@ -136,6 +154,10 @@ def test_no_request_is_answered_with_a_no_or_with_nothing_more(doubt: Doubt, jou
                 if is_here is None:  # a change: it may be taken where nothing is quarantined, and is never denied
                     is_right = answer is Answer.UNKNOWN or (doubt is not quarantined and answer is Answer.POSITIVE)
                 elif is_here and not quarantine_refuses:
+                    is_right = answer is Answer.POSITIVE
+                elif doubt in SURPLUS and name == "force":
+                    is_right = answer is Answer.POSITIVE  # of what came since: who copies must know when it is durable
+                elif doubt is given_up_and_named_again and name == "list of entries":
                     is_right = answer is Answer.POSITIVE
                 else:
                     is_right = answer is Answer.UNKNOWN

@@ -1,0 +1,308 @@
+"""Which surplus goes, and how: the rule by itself, and its driver with a store, a metadata store and somebody else.
+
+The storage: `tests/unit/storage/test_giving_up.py`. Whole clusters: `tests/simulation/test_surplus.py`.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import NS_PER_MS
+from bookie.client import cluster
+from bookie.client.ledgers import LedgerStore
+from bookie.metadata import paths, repair, serde
+from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
+from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.metrics import Sample
+from bookie.server import giving_up, surplus
+from bookie.server.giving_up import GivingUp
+from bookie.server.surplus import Surplus
+from bookie.storage.collect.collector import Collected
+from bookie.storage.collect_options import BrakeOptions
+from bookie.storage.store import EntryStore
+from storage_support import KEY, Bench, entry, run
+from story_support import story
+
+URI, ROOT = "zk+hierarchical://zk:2181/ledgers", "/ledgers"
+ME, OTHER = BookieId("b1:3181"), BookieId("b2:3181")
+GONE, KEPT = LedgerId(7), LedgerId(8)
+WAIT_MS = 1_000
+SEEN = Collected(ledgers_seen=2, ledgers_deleted=0, logs_dropped=0)
+CLOSED = LedgerMetadata(1, 1, 1, (Segment(EntryId(0), (OTHER,)),), LedgerState.CLOSED, EntryId(1), 7)
+OURS = dataclasses.replace(CLOSED, segments=(Segment(EntryId(0), (ME,)),))
+OPEN = dataclasses.replace(CLOSED, state=LedgerState.IN_RECOVERY, last_entry=EntryId(-1), length=0)
+
+# ---- the rule --------------------------------------------------------------------------------------------------------
+
+
+def look(rule: Surplus, at_ms: int, *ledgers: LedgerId, is_quiet: bool = True, is_complete: bool = True) -> None:
+    rule.begin(at_ms * NS_PER_MS)
+    for ledger_id in ledgers:
+        rule.found(ledger_id, at_ms * NS_PER_MS + 5, is_quiet=is_quiet)
+    if is_complete:
+        rule.end()
+
+
+def test_surplus_is_due_when_it_was_there_quietly_for_long_enough_before_a_run_began() -> None:
+    rule = Surplus(WAIT_MS)
+    look(rule, 0, GONE, is_quiet=False)
+    assert rule.due() == []
+    look(rule, 1_000, GONE)
+    assert rule.due() == []
+    look(rule, 1_001, GONE)
+    assert rule.due() == [GONE]
+
+
+def test_one_look_is_never_enough_however_short_the_wait() -> None:
+    rule = Surplus(0)
+    look(rule, 0, GONE)
+    assert rule.due() == []
+    look(rule, 1, GONE)
+    assert rule.due() == [GONE]
+
+
+def test_what_was_no_surplus_in_between_waits_anew() -> None:
+    rule = Surplus(WAIT_MS)
+    look(rule, 0, GONE)
+    look(rule, 1_000)
+    look(rule, 2_000, GONE)
+    assert rule.due() == []
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_what_something_came_for_waits_anew_also_when_the_run_that_saw_it_was_cut(is_complete: bool) -> None:
+    rule = Surplus(WAIT_MS)
+    look(rule, 0, GONE)
+    look(rule, 2_000, GONE, is_quiet=False, is_complete=is_complete)
+    look(rule, 2_500, GONE)
+    assert rule.due() == []
+    look(rule, 4_000, GONE)
+    assert rule.due() == [GONE]
+
+
+def test_without_a_wait_it_is_counted_alone() -> None:
+    rule = Surplus()
+    assert [sample.name for sample in rule.samples()] == ["bookie_gc_surplus_given_up_total"]
+    for at_ms in (0, 10**9):
+        look(rule, at_ms, GONE)
+    assert rule.due() == []
+    assert rule.ledgers == 1
+
+
+def test_what_is_watched_is_bounded_and_all_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surplus, "WATCHED_MAX", 1)
+    rule = Surplus(WAIT_MS)
+    for at_ms in (0, 2_000):
+        look(rule, at_ms, GONE, KEPT)
+        assert rule.ledgers == 2
+    assert rule.due() == [GONE]
+
+
+@pytest.mark.parametrize(
+    ("record", "is_surplus", "is_named"),
+    [
+        (serde.dump_ledger(CLOSED), True, False),
+        (serde.dump_ledger(OURS), False, True),
+        (serde.dump_ledger(OPEN), False, False),
+        (serde.dump_ledger(dataclasses.replace(OPEN, state=LedgerState.OPEN)), False, False),
+        (b"nothing of ours", False, False),
+        (b"b1:3181 is in it", False, False),
+    ],
+)
+def test_only_a_closed_record_without_our_name_makes_surplus(record: bytes, is_surplus: bool, is_named: bool) -> None:
+    assert surplus.is_surplus(record, ME) is is_surplus
+    assert surplus.names(record, ME) is is_named
+
+
+# ---- the driver ------------------------------------------------------------------------------------------------------
+
+
+class Interfering:
+    """A metadata store that lets somebody act just before one kind of question is passed on."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self.before: dict[str, Callable[[], Awaitable[None]]] = {}
+        self.asked: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def sync(self, path: str) -> None:
+        self.asked.append(("sync", path))
+        await self._store.sync(path)
+
+    async def get(self, path: str) -> Any:
+        what = "sign" if "holder" in path or "bookie-surplus" in path else "get"
+        self.asked.append((what, path))
+        if what in self.before:
+            await self.before.pop(what)()
+        return await self._store.get(path)
+
+
+class Stage:
+    """Two ledgers with two entries each, both closed and of another bookie."""
+
+    def __init__(self, bench: Bench, store: EntryStore, mine: MetadataStore, theirs: MetadataStore) -> None:
+        self.bench, self.store, self.theirs = bench, store, theirs
+        self.metadata = Interfering(mine)
+        self.ledgers = LedgerStore(self.metadata, ROOT)  # type: ignore[arg-type]
+        self.versions: dict[LedgerId, int] = {}
+        self.driver: GivingUp
+
+    async def set(self) -> "Stage":
+        instance_id = await cluster.ensure_cluster(self.theirs, URI, self.bench.node.world.entropy)
+        self.driver = GivingUp(self.store, self.ledgers, self.bench.node.world, me=ME, instance_id=instance_id)
+        for ledger_id in (GONE, KEPT):
+            await self.bench.put_all(self.store, ledger_id, [0, 1])
+            await self.theirs.create(self.path(ledger_id), serde.dump_ledger(CLOSED), parents=True)
+            self.store.watch_surplus(ledger_id)
+        await self.store.flush()
+        return self
+
+    def path(self, ledger_id: LedgerId) -> str:
+        return paths.ledger_path(ROOT, ledger_id)
+
+    async def names_us(self) -> None:
+        stored = await self.theirs.get(self.path(GONE))
+        await self.theirs.put(self.path(GONE), serde.dump_ledger(OURS), stored.version)
+
+    async def gone(self, *, here: bool) -> None:
+        assert self.store.has_entries(GONE) is here
+        if here:
+            assert await self.bench.read(self.store, GONE, 0) == entry(GONE, 0)
+        else:
+            with pytest.raises(errors.UnknownLedgerState):
+                await self.store.read(GONE, EntryId(0))
+
+
+def on_a_stage(body: Callable[[Stage], Awaitable[None]], **changes: Any) -> None:
+    async def told(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            stores = bench.node.world.metadata_stores
+            mine, theirs = await stores.connect(URI), await stores.connect(URI)
+            await body(await Stage(bench, store, mine, theirs).set())
+
+        await bench.life(work)
+
+    run(told, **changes)
+
+
+@story(on_a_stage)
+async def test_the_entries_go_and_the_lock_is_given_back(stage: Stage) -> None:
+    assert await stage.driver.run([GONE], SEEN) == 1
+
+    await stage.gone(here=False)
+    assert stage.store.has_entries(KEPT)
+    facts = stage.store.facts(GONE)
+    assert facts is not None
+    assert (facts.is_fenced, facts.master_key) == (True, KEY)
+    with pytest.raises(errors.NodeMissing):
+        await stage.theirs.get(paths.replication_lock(ROOT, GONE))
+
+
+@story(on_a_stage)
+async def test_the_record_is_read_again_after_a_sync_under_the_lock(stage: Stage) -> None:
+    await stage.names_us()
+
+    assert await stage.driver.run([GONE, KEPT], SEEN) == 1
+
+    await stage.gone(here=True)
+    assert not stage.store.is_given_up(GONE)  # not even marked
+    asked = stage.metadata.asked
+    synced = asked.index(("sync", stage.path(GONE)))
+    assert ("get", stage.path(GONE)) not in asked[:synced]
+    assert ("get", stage.path(GONE)) in asked[synced:]
+
+
+@story(on_a_stage)
+async def test_nothing_goes_while_somebody_repairs_the_ledger(stage: Stage) -> None:
+    lock = paths.replication_lock(ROOT, GONE)
+    await stage.theirs.create(lock, repair.dump_lock("somebody"), ephemeral=True, parents=True)
+
+    assert await stage.driver.run([GONE, KEPT], SEEN) == 1
+
+    await stage.gone(here=True)
+    assert repair.load_lock((await stage.theirs.get(lock)).data) == "somebody"
+
+
+@story(on_a_stage)
+async def test_nothing_goes_once_the_lock_is_lost(stage: Stage) -> None:
+    async def lost() -> None:
+        stage.bench.simulation.keeper.end_session(stage.metadata.session_id)
+
+    stage.metadata.before["sign"] = lost
+
+    assert await stage.driver.run([GONE], SEEN) == 0
+
+    await stage.gone(here=True)
+
+
+@story(on_a_stage)
+async def test_a_copy_that_comes_while_the_lock_is_confirmed_keeps_all(stage: Stage) -> None:
+    async def copied() -> None:
+        stage.store.add_copied(GONE, EntryId(2), entry(GONE, 2), KEY)
+
+    stage.metadata.before["sign"] = copied
+
+    assert await stage.driver.run([GONE], SEEN) == 0
+
+    await stage.gone(here=True)
+    assert await stage.bench.read(stage.store, GONE, 2) == entry(GONE, 2)
+
+
+@story(on_a_stage)
+async def test_the_mark_is_durable_before_an_entry_goes(stage: Stage) -> None:
+    marked: list[bool] = []
+
+    async def looked() -> None:
+        (partition,) = stage.store.partitions
+        marked.append(bool((partition.index.row(GONE) or b"\0\0")[1] & 16) and stage.store.has_entries(GONE))
+
+    stage.metadata.before["sign"] = looked
+    await stage.driver.run([GONE], SEEN)
+    assert marked == [True]
+
+
+@story(on_a_stage)
+async def test_another_cluster_s_metadata_store_says_nothing(stage: Stage, *, caplog: pytest.LogCaptureFixture) -> None:
+    path = paths.instance_id(ROOT)
+    stored = await stage.theirs.get(path)
+    await stage.theirs.put(path, b"another", stored.version)
+
+    with caplog.at_level(logging.WARNING):
+        assert await stage.driver.run([GONE], SEEN) == 0
+
+    assert "surplus kept" in caplog.text
+    await stage.gone(here=True)
+
+
+@story(on_a_stage)
+async def test_nothing_goes_while_the_brake_holds_garbage(stage: Stage) -> None:
+    held = dataclasses.replace(SEEN, held_reason="too many ledgers are gone")
+
+    assert await stage.driver.run([GONE], held) == 0
+
+    await stage.gone(here=True)
+
+
+@story(on_a_stage, brake=BrakeOptions(0.1, 1))
+async def test_only_so_many_go_a_day(stage: Stage) -> None:
+    assert await stage.driver.run([GONE, KEPT], SEEN) == 1
+    assert await stage.driver.run([KEPT], SEEN) == 0
+    assert stage.store.has_entries(KEPT)
+
+
+def test_locks_are_held_of_few_ledgers_at_a_time() -> None:
+    assert giving_up.TOGETHER <= 64
+
+
+def test_what_was_given_up_is_counted() -> None:
+    found = Surplus(WAIT_MS, given_up=3)
+    samples = {sample.name: sample.value for sample in found.samples() if isinstance(sample, Sample)}
+    assert samples == {"bookie_gc_surplus_given_up_total": 3}
