@@ -26,6 +26,7 @@ ASPECTS: dict[str, tuple[dict[str, bool], str]] = {
     "client": ({"demanding": True}, "clients use more of what they can do"),
     "crowd": ({"crowding": True}, "writers write many ledgers each, in step"),
     "retire": ({"retiring": True}, "bookies are emptied and retired meanwhile"),
+    "surplus": ({"surplus": True}, "bookies give up their surplus by themselves, after seconds"),
     "replicate": ({"replicating": True}, "what dead bookies hold is copied as Java does it"),
     "fill": ({"filling": True}, "bookies fill their holes; in the end every replica is there and equal"),
     "gated": ({"gated": True}, "bookies that lost volumes wait for a grant: late, twice, or too old"),

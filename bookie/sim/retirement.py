@@ -43,11 +43,14 @@ _SURPLUS_EVERY_S = 0.3
 class Retirements:
     """Retires one bookie after the other, until `stop`. `counts`: how each retirement ended, by kind."""
 
-    def __init__(self, cluster: SimCluster, injector: Injector, random_: random.Random) -> None:
+    def __init__(
+        self, cluster: SimCluster, injector: Injector, random_: random.Random, *, as_java: bool = True
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.replicas = Replicas(cluster.simulation.violation, lambda name: entry_store(cluster.bookies[name]))
         self._cluster = cluster
         self._injector = injector
+        self._as_java = as_java  # else the bookies give up their surplus by themselves
         self._random = random_
         self._is_stopping = False
         self._client: ClientNode | None = None
@@ -57,7 +60,8 @@ class Retirements:
         loop = self._cluster.simulation.loop
         self._cluster.ledger_observers.append(self.replicas.metadata_changed)
         self._tasks.append(loop.create_task(self._run(), name="retirements"))
-        self._tasks.append(loop.create_task(self._collect(), name="surplus"))
+        collecting = self._collect() if self._as_java else self._count()
+        self._tasks.append(loop.create_task(collecting, name="surplus"))
 
     async def stop(self, *, timeout_s: float) -> None:
         """Finish the retirement under way, and wait until all bookies are up again. Raises Defect when that takes too
@@ -256,6 +260,18 @@ class Retirements:
                 except (NodeCrashed, BookieError) as error:
                     self.counts[type(error).__name__] += 1
         node.end()
+
+    async def _count(self) -> None:
+        """Count the ledgers that bookies gave up by themselves, as far as their processes lived to be asked."""
+        seen: dict[str, int] = {}  # of one process: a new one begins at zero
+        while not self._is_stopping:
+            await asyncio.sleep(_SURPLUS_EVERY_S)
+            for bookie in self._cluster.bookies.values():
+                store = entry_store(bookie)
+                if store is not None:
+                    found = store.stats.ledgers_given_up
+                    self.counts["given up"] += max(0, found - seen.get(bookie.name, 0))
+                    seen[bookie.name] = found
 
 
 async def _empty(client: ClientNode, bookie_id: BookieId, bytes_per_s: int | None) -> bool:

@@ -67,6 +67,7 @@ class Aspects:
     `filling`: bookies fill their holes, and in the end every replica is there and equal; none is spare, and none rots.
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
+    `surplus`: bookies give up their surplus by themselves, after seconds; with `retiring` in place of Java's way.
     `without`: what is left out of the run, by the names in `SeedOutcome.parts` (`sim.shrink`).
     """
 
@@ -76,6 +77,7 @@ class Aspects:
     accidents: bool = False
     demanding: bool = False
     retiring: bool = False
+    surplus: bool = False
     replicating: bool = False
     doubling: bool = False
     filling: bool = False
@@ -161,6 +163,8 @@ def _drawn(seed: int, about: Aspects) -> tuple[faults.Swarm, SimSettings, worklo
         phase_one=BOUND if about.doubting else SCAN,
         regeneration=GATED if about.gated else LOCAL,
     )
+    if about.surplus:
+        settings = dataclasses.replace(settings, surplus_wait_ms=1_500, upkeep_interval_ms=1_000)
     plan = workload.draw(draws, bookies=bookies)
     if is_lone:
         settings = dataclasses.replace(settings, journal_write_data=True)
@@ -187,7 +191,7 @@ def _actors(cluster: SimCluster, injector: Injector, swarm: faults.Swarm, about:
     if about.gated:
         actors.append(grants.Grants(cluster, random_("grants")))
     if about.retiring:
-        actors.append(retirement.Retirements(cluster, injector, random_("retirements")))
+        actors.append(retirement.Retirements(cluster, injector, random_("retirements"), as_java=not about.surplus))
     return actors
 
 

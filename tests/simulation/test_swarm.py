@@ -56,6 +56,18 @@ def test_fresh_seeds_keep_every_promise_while_bookies_retire() -> None:
     raise AssertionError(f"nobody retired, or nothing was surplus: {happened}")
 
 
+def test_fresh_seeds_keep_every_promise_while_bookies_give_up_their_surplus() -> None:
+    """As above, by rule M56 and after seconds, in place of Java's way."""
+    given_up = 0
+    for count, seed in enumerate(range(BASE, BASE + 10 * RETIRING), 1):
+        outcome = run_seed(seed, retiring=True, surplus=True, faults_s=15)
+        check(outcome, flags="--retire --surplus --faults-s 15 ")
+        given_up += outcome.broke.get("given up", 0)
+        if count >= RETIRING and given_up:
+            return
+    raise AssertionError("nothing was given up")
+
+
 def test_fresh_seeds_keep_every_promise_while_bookies_are_made_again_elsewhere() -> None:
     """Cut off, stopped or alive, the old process comes back; in the end one of the two is the bookie."""
     happened = {"twin took over": 0, "twin gave up": 0}
