@@ -60,6 +60,8 @@ def _of_bookie(
     node = lost[0].recorded.node
     is_known = before is not None and before.node == node
     since = before.since if before is not None and is_known else format_time(seen.now_ms)
+    if parse_time(since) > seen.now_ms:
+        since = format_time(seen.now_ms)  # the clock was set back: the time to wait begins anew
     entry = LostNode(node=node, since=since, claims=tuple(one.claim_name for one in lost))
     why = tuple(_closed(seen, fleet, one, lost, entry))
     if why:

@@ -187,12 +187,13 @@ def _is_retired(case: BookieCase, previous: BookieStatus | None) -> bool:
 
 
 def _away_since_ms(stage: Stage, previous: BookieStatus | None, now_ms: int) -> int | None:
-    """Return since when no operator saw the bookie serve. The stages of a crash loop do not begin this time anew."""
+    """Return since when no operator saw the bookie serve; at most now, since a clock may have been set back. The stages
+    of a crash loop do not begin this time anew."""
     if stage.serves:
         return None
     if previous is None or previous.away_since is None:
         return now_ms
-    return parse_time(previous.away_since)
+    return min(parse_time(previous.away_since), now_ms)
 
 
 def _stage(
@@ -257,9 +258,10 @@ def _reported(report: StorageReport, conclusion: Conclusion, *, has_grant: bool)
 
 def _suspicion(evidence: Evidence, previous: BookieStatus | None, now_ms: int, stabilization_ms: int) -> Suspicion:
     """Count the same evidence once more. Observations count at 0, half and the whole of the stabilization time, so
-    that looking often is not looking long; a fact that changes starts again."""
+    that looking often is not looking long; a fact that changes starts again, and so does a clock that was set back: it
+    would have to reach the time of the first look once more."""
     before = previous.suspicion if previous is not None else None
-    if before is None or before.evidence != evidence.digest:
+    if before is None or before.evidence != evidence.digest or before.since_ms > now_ms:
         return Suspicion(evidence=evidence.digest, observations=1, since_ms=now_ms)
     due_ms = before.since_ms + before.observations * stabilization_ms // (OBSERVATIONS_NEEDED - 1)
     if before.observations >= OBSERVATIONS_NEEDED or now_ms < due_ms:

@@ -16,6 +16,7 @@ from operator_world_support import Crashed, World
 
 LOST = "ledgers-zone-b-0"
 PASSES = 30  # seconds; a heal takes about fifteen
+DAY_MS = 24 * 3_600_000
 
 
 def die(_: int) -> NoReturn:
@@ -531,3 +532,20 @@ def test_an_operator_that_lost_its_lease_writes_nothing(world: World) -> None:
         asyncio.run(world.operator().reconcile(worlds.KEY))
 
     assert world.writes == []
+
+
+@pytest.mark.parametrize("passes", [2, 6])
+def test_a_loss_heals_after_a_clock_was_set_back(world: World, passes: int) -> None:
+    """The node of the operator that first saw the loss was a day ahead; the next operator's is right."""
+    world.now_ms += DAY_MS
+    world.lose(LOST)
+    asyncio.run(world.run(world.operator(), passes=passes))
+    told = world.status().bookie(LOST)
+    assert told is not None
+    assert world.accepted == []
+    world.now_ms -= DAY_MS
+
+    asyncio.run(world.run(world.operator(), passes=2 * PASSES, until_quiet=True))
+
+    assert world.is_quiet(), world.status().bookie(LOST)
+    assert len(world.accepted) == 1

@@ -164,6 +164,14 @@ DOUBTS: dict[str, dict[str, Any]] = {
 }
 
 
+def test_after_a_clock_was_set_back_the_time_to_wait_begins_anew_and_not_in_the_future() -> None:
+    seen = situation(before=LostNode(node="node-a", since=format_time(make.NOW_MS + 86_400_000)))
+    entry = fleet.decide(seen).lost_nodes.told[LOST]
+
+    assert deleted(seen) == []
+    assert entry.since == format_time(make.NOW_MS)
+
+
 @given(st.sets(st.sampled_from(sorted(DOUBTS)), max_size=4))
 def test_no_claim_is_deleted_while_one_proof_is_missing(doubts: set[str]) -> None:
     changes: dict[str, Any] = {}

@@ -141,6 +141,22 @@ def test_a_loss_is_confirmed_by_three_observations_over_the_whole_time(
     assert (one.suspicion.observations, one.stage) == (counted, stage)
 
 
+@pytest.mark.parametrize("observations", [1, 2, 3])
+def test_a_clock_that_was_set_back_starts_the_suspicion_again(observations: int) -> None:
+    one = assess(make.lost_case(), seen(observations, -1))
+
+    assert one.suspicion is not None
+    assert (one.stage, one.suspicion.observations, one.suspicion.since_ms) == (Stage.SUSPECTED, 1, make.NOW_MS)
+
+
+def test_nobody_is_away_since_later_than_now() -> None:
+    silent = make.bookie_case(report=None, report_problem="no answer")
+
+    one = assess(silent, before(away_since=format_time(make.NOW_MS + 86_400_000)))
+
+    assert one.away_since_ms == make.NOW_MS
+
+
 def test_other_evidence_starts_the_suspicion_again() -> None:
     one = assess(make.lost_case(), seen(3, 60_000, evidence="of yesterday"))
 
