@@ -305,6 +305,7 @@ class World:
     serial: int = 0
     leases: int = 0
     step_ms: int = 1_000  # what passes between two passes
+    ending_s: int = 0  # how long a pod that is deleted is there yet, while its processes end; 0: gone at once
     fill_s: int = 0  # how long a bookie takes to fill its holes; 0: a release that says nothing of them
     settings_lost: int = 0  # so many orders to take settings do not arrive
     live_keys: "tuple[str, ...]" = ()  # settings that bookies take as they run; (): an older release
@@ -467,7 +468,7 @@ class World:
         if kind == "Pod":
             self._judge_stop(name, live)
             self.on_stop(name)
-            self.kill(name)
+            self.end(name)
         elif kind == "PersistentVolumeClaim":
             self._judge_deletion(name, live)
             user = self.objects.get(("Pod", name.partition("-")[2]))
@@ -515,6 +516,10 @@ class World:
     def settle(self) -> None:
         """One second passes: controllers and bookies do their part."""
         self.now_ms += self.step_ms
+        for pod in self.of_kind("Pod"):
+            gone_at = pod["metadata"].get("deletionTimestamp")
+            if gone_at is not None and self.now_ms >= values.parse_time(gone_at):
+                self.kill(pod["metadata"]["name"])
         for (kind, _), one in list(self.objects.items()):
             if kind == "StatefulSet":
                 self._run_stateful_set(one)
@@ -551,9 +556,10 @@ class World:
                 return
         for kind, name in list(self.objects):
             ordinal = name.removeprefix(mine)
-            if kind == "Pod" and name.startswith(mine) and int(ordinal) >= one["spec"]["replicas"]:
+            is_over = kind == "Pod" and name.startswith(mine) and int(ordinal) >= one["spec"]["replicas"]
+            if is_over and "deletionTimestamp" not in self.objects[(kind, name)]["metadata"]:
                 self.on_lowered(name)
-                self.kill(name)
+                self.end(name)
 
     def _run_ordinal(self, one: Manifest, ordinal: int, pool: str, revision: Manifest) -> bool:
         """Make the pod of one number, if it is away; False where its pod lacks a volume that no pod gets as it runs."""
@@ -809,6 +815,8 @@ class World:
     def evict(self, pod: str) -> bool:
         """Somebody asks the eviction API to end a pod; False: the disruption budget refuses (429)."""
         live = self.objects[("Pod", pod)]
+        if "deletionTimestamp" in live["metadata"]:
+            return True  # it ends already
         spec = self.objects[("PodDisruptionBudget", "ledgers-bookies")]["spec"]
         outside = [name for one in spec["selector"]["matchExpressions"] for name in one["values"]]
         inside = [one for one in self.of_kind("Pod") if one["metadata"]["name"] not in outside]
@@ -827,7 +835,7 @@ class World:
             return False  # who is not ready goes only while enough others are
         self.writes.append(f"evict/{pod}")
         self.on_stop(pod)
-        self.kill(pod)
+        self.end(pod)
         return True
 
     def switch_off(self, node: str) -> None:
@@ -887,6 +895,18 @@ class World:
         if bookie_id in self.cookies:
             self.disks.pop(bookie_id, None)
             self.dataless.add(bookie_id)
+
+    def end(self, pod: str) -> None:
+        """The API server is told to delete a pod: one that has a node is there until its kubelet has ended it."""
+        live = self.objects.get(("Pod", pod))
+        if live is None or not self.ending_s or not live["spec"].get("nodeName"):
+            self.kill(pod)
+        elif "deletionTimestamp" not in live["metadata"]:
+            gone_at = values.format_time(self.now_ms + self.ending_s * 1_000)  # Kubernetes: with the time to end
+            self.put(live | {"metadata": live["metadata"] | {"deletionTimestamp": gone_at}})
+            for one in self.bookies.values():
+                if one.name == pod:
+                    one.state = State.STOPPING
 
     def kill(self, pod: str, *, by_force: bool = False) -> None:
         """Somebody deletes a pod, and its kubelet says that it ended; by force: the object goes, and nobody says so."""

@@ -619,3 +619,21 @@ def test_the_journal_is_switched_one_bookie_after_the_other_and_each_stop_is_pro
     for pod in PODS:
         assert world.writes.index(f"flush/{pod}") < world.writes.index(f"delete Pod/{pod}")
     assert world.status().rebuild is None
+
+
+def test_a_pod_that_takes_a_while_to_end_is_waited_for_and_ended_once(world: World) -> None:
+    world.edit(rollout=AUTOMATIC)
+    run(world, passes=6)
+    world.ending_s, watcher, ending = 3, Watcher(world), list[int]()
+    operator = world.operator()
+
+    world.edit(image="bookie:2")
+    for _ in range(2 * PASSES):
+        run(world, operator, passes=1)
+        ending.append(sum("deletionTimestamp" in one["metadata"] for one in world.of_kind("Pod")))
+        if set(images(world).values()) == {"bookie:2"} and world.is_quiet():
+            break
+
+    assert (watcher.stops, watcher.wrong) == (PODS, [])
+    assert set(images(world).values()) == {"bookie:2"}
+    assert (world.is_quiet(), max(ending)) == (True, 1)
