@@ -57,7 +57,7 @@ def test_fresh_seeds_keep_every_promise_while_bookies_retire() -> None:
 
 
 def test_fresh_seeds_keep_every_promise_while_bookies_give_up_their_surplus() -> None:
-    """As above, by rule M56 and after seconds, in place of Java's way."""
+    """As above, by rule spec/metadata.md#M56 and after seconds, in place of Java's way."""
     given_up = 0
     for count, seed in enumerate(range(BASE, BASE + 10 * RETIRING), 1):
         outcome = run_seed(seed, retiring=True, surplus=True, faults_s=15)
