@@ -29,7 +29,8 @@ def declared() -> dict[Right, str]:
     block = re.search(r'define "bookie-operator\.rules" -\}\}\n(.*?)\{\{- end', helpers, re.DOTALL)
     assert block is not None, "_helpers.tpl has no rules"
     found = _rights(block[1])
-    text = (_TEMPLATES / "rbac.yaml").read_text(encoding="utf-8").replace("{{ .Release.Name }}", "bookie-operator")
+    text = (_TEMPLATES / "rbac.yaml").read_text(encoding="utf-8")
+    text = re.sub(r"\{\{ \.Release\.Name( \| quote)? \}\}", "bookie-operator", text)
     bare = "\n".join(line for line in text.splitlines() if not re.match(r"\s*\{\{.*\}\}\s*$", line))
     for document in re.split(r"^---$", re.sub(r"\{\{.*?\}\}", "x", bare), flags=re.MULTILINE):
         if (rules := re.search(r"^rules:\n(.*)", document, re.DOTALL | re.MULTILINE)) is not None:
