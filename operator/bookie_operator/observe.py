@@ -25,6 +25,7 @@ from bookie_operator.model import names, operation
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.operation import BookieOperation
+from bookie_operator.model.values import parse_time
 from bookie_operator.plan import doors, epoch, leaving, replacing
 from bookie_operator.plan import marks as plan_marks
 from bookie_operator.plan.dependents import Question
@@ -182,8 +183,10 @@ async def _failed_creates(
     kube: KubeReader, cluster: Cluster, pools: tuple[BookiePool, ...], pods: Mapping[str, PodFacts]
 ) -> dict[str, str]:
     """Return why a StatefulSet that lacks pods cannot make them (a quota, a policy): the newest word of its
-    controller."""
+    controller. Events last an hour: of a fleet that wakes, words of before its sleep say nothing."""
     out = {}
+    asleep = cluster.status.hibernation
+    since_ms = parse_time(asleep.since) if asleep is not None else 0
     for pool in pools:
         name = names.stateful_set(cluster.name, pool.name)
         if all(names.pod(cluster.name, pool.name, ordinal) in pods for ordinal in range(pool.replicas)):
@@ -193,7 +196,7 @@ async def _failed_creates(
             events = await kube.list("Event", cluster.namespace, fields=fields)
         except KubeForbidden:
             return {}  # an operator that may not read events says less
-        if words := facts.newest_note(events):
+        if words := facts.newest_note(events, since_ms=since_ms):
             out[f"StatefulSet {name}"] = words
     return out
 

@@ -209,8 +209,8 @@ def is_of_job(pod: Manifest, job: str) -> bool:
     )
 
 
-def newest_note(events: Iterable[Manifest]) -> str:
-    """Return the note of the newest event; "" when there is none."""
+def newest_note(events: Iterable[Manifest], *, since_ms: int = 0) -> str:
+    """Return the note of the newest event, of those that are not older than `since_ms`; "" when there is none."""
 
     def when(event: Manifest) -> str:
         series = event.get("series") or {}
@@ -218,7 +218,7 @@ def newest_note(events: Iterable[Manifest]) -> str:
             series.get("lastObservedTime") or event.get("deprecatedLastTimestamp") or event.get("eventTime") or ""
         )
 
-    newest = max(events, key=when, default=None)
+    newest = max((one for one in events if parse_time_or_0(when(one)) >= since_ms), key=when, default=None)
     return str(newest.get("note") or "") if newest is not None else ""
 
 
