@@ -85,11 +85,12 @@ async def mark_given_up(
         ledger = partition.table.find(ledger_id)
         if ledger is None:
             continue
+        # CRASH: before the flag: a checkpoint may write this row while another partition is flushed below.
+        partition.begin_giving_up()
         ledger.flags = (ledger.flags | GIVEN_UP | FENCED) & ~NAMED_AGAIN
         partition.table.changed(ledger)
         rows.setdefault(partition.number, []).extend(partition.table.rows_of([ledger]))
     for number in sorted(rows):
-        partitions[number].begin_giving_up()
         await put_in_batches(partitions[number].index, rows[number])
         await flush(partitions[number])
 

@@ -9,9 +9,10 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.node import ProcessEnd
-from bookie.storage import partition
+from bookie.storage import partition, protection
 from bookie.storage.collect.collector import collect, drop_dead_logs
 from bookie.storage.collect.survey import survey
+from bookie.storage.ledgers import GIVEN_UP
 from bookie.storage.store import EntryStore
 from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run
 from story_support import story
@@ -264,6 +265,31 @@ async def test_the_space_of_a_log_comes_back_once_nothing_in_it_is_located(bench
 
     await bench.life(work)
     await bench.life(lambda store: is_unknown(store))
+
+
+@story(run)
+async def test_each_index_tells_of_the_mark_before_a_checkpoint_may_write_one(bench: Bench) -> None:
+    """One is flushed while the other's ledger is marked in memory already."""
+    bench.change(**TWO_OF_EACH)
+
+    async def work(store: EntryStore) -> None:
+        homes = {ledger_id: store.partitions[ledger_id % 2] for ledger_id in (GONE, OTHER)}
+        for ledger_id in homes:
+            await bench.put_all(store, ledger_id, [0])
+        marked = set()
+
+        async def flush(_: partition.Partition) -> None:
+            for ledger_id, home in homes.items():
+                ledger = home.table.find(ledger_id)
+                assert ledger is not None
+                if ledger.flags & GIVEN_UP:
+                    marked.add(ledger_id)
+                    assert partition.has_given_up(home.index)
+
+        await protection.mark_given_up(store.partitions, lambda ledger_id: ledger_id % 2, homes, flush=flush)
+        assert marked == set(homes)
+
+    await bench.life(work)
 
 
 @pytest.mark.parametrize("is_in_doubt", [False, True])
