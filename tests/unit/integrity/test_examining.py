@@ -218,6 +218,9 @@ async def test_a_fence_that_came_while_a_ledger_was_examined_stays(bench: Bench,
 
         records.stored = stored  # type: ignore[method-assign]
         await examiner(bench, store, records).run()
+        facts = store.facts(LedgerId(4))
+        assert facts is not None
+        assert not facts.is_state_lost, "a lost state refuses writers too: it must not be all that does"
 
     await bench.life(work, end=ProcessEnd.POWER_CUT)
 
