@@ -1,11 +1,18 @@
-"""`bookie ledger accept-loss`: closes a ledger of which named bookies lost for good what they held."""
+"""`bookie ledger accept-loss`: a person gives up what named bookies held of a ledger and lost for good.
+
+A ledger without an end is closed; of one that is closed, the entries that no bookie has are declared lost.
+"""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
-from bookie.base import ids
+from bookie.base import errors, ids
+from bookie.base.ids import BookieId, EntryId, IdRange, LedgerId
 from bookie.cli import output, where, who
-from bookie.client.repair import accepting_loss
+from bookie.client import Client
+from bookie.client.repair import accepting_loss, declaring_lost
+from bookie.metadata.ledger import LedgerMetadata
 
 
 def add_parser(verbs: Any) -> None:
@@ -13,7 +20,7 @@ def add_parser(verbs: Any) -> None:
     made = output.add_verb(
         verbs,
         "accept-loss",
-        "give up what emptied bookies held of a ledger that nobody can end otherwise, and close it",
+        "give up what emptied bookies held of a ledger: close it, or declare lost what a closed one lacks",
         where.add_cluster,
         output.add_json,
         output.add_consent,
@@ -31,30 +38,94 @@ def add_parser(verbs: Any) -> None:
     made.add_argument(
         "--give-up-tail", action="store_true", help="give up entries too that lie behind the first one given up"
     )
+    made.add_argument(
+        "--entries",
+        action="append",
+        metavar="FIRST-LAST",
+        help="of a closed ledger: declare these lost, of which bookies list bad copies (default: those that nobody"
+        " lists; may be repeated)",
+    )
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with where.client(arguments) as client:
-        wanted = await accepting_loss.plan(
-            client.shared,
-            ledger_id,
-            [ids.parse_bookie_id(name) for name in arguments.bookie],
-            by=arguments.by or who.caller(),
-            reason=arguments.reason,
-            after_crash=arguments.after_crash,
-            tail=arguments.give_up_tail,
-        )
-        named = ", ".join(sorted(wanted.given_up.in_doubt | wanted.given_up.gone))
-        plan = [
-            f"plan: close ledger {ledger_id} ({wanted.metadata.state.name}, bookies"
-            f" {', '.join(wanted.metadata.last_segment.bookies)}) after the last entry that anybody still has",
-            f"what only {named} held of it is given up for good; its writer, if there is one, is fenced off",
-        ]
-        if not output.consents(arguments, plan):
-            return 0
-        metadata = await accepting_loss.accept(client.shared, wanted)
-    facts: dict[str, object] = {"ledger": ledger_id, "lastEntry": metadata.last_entry, "length": metadata.length}
-    facts["acceptedLoss"] = accepting_loss.record_of(metadata)
-    output.say(arguments, facts, f"ledger {ledger_id} is closed at entry {metadata.last_entry}")
+        return await settle(arguments, client)
+
+
+async def settle(arguments: argparse.Namespace, client: Client) -> int:
+    """Do what the command says with this client."""
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    bookies = [ids.parse_bookie_id(name) for name in arguments.bookie]
+    entries = [_range(text) for text in arguments.entries or ()]
+    metadata = await client.metadata(ledger_id)
+    if not metadata.is_closed and entries:
+        raise errors.BadInput(f"ledger {ledger_id} is {metadata.state.name}: --entries is for a closed one")
+    act = _declare if metadata.is_closed else _end
+    made = await act(arguments, client, ledger_id, bookies, entries)
+    if made is None:
+        return 0
+    facts: dict[str, object] = {"ledger": ledger_id, "lastEntry": made.last_entry, "length": made.length}
+    facts["acceptedLoss"] = accepting_loss.record_of(made)
+    facts["lostEntries"] = [{"first": first, "last": last} for first, last in made.lost_runs()]
+    output.say(arguments, facts, accepting_loss.told(ledger_id, made))
     return 0
+
+
+async def _end(
+    arguments: argparse.Namespace, client: Client, ledger_id: LedgerId, bookies: Sequence[BookieId], _: object
+) -> LedgerMetadata | None:
+    """Close the ledger; None when the person only looked."""
+    wanted = await accepting_loss.plan(
+        client.shared,
+        ledger_id,
+        bookies,
+        by=arguments.by or who.caller(),
+        reason=arguments.reason,
+        after_crash=arguments.after_crash,
+        tail=arguments.give_up_tail,
+    )
+    named = ", ".join(sorted(wanted.given_up.in_doubt | wanted.given_up.gone))
+    plan = [
+        f"plan: close ledger {ledger_id} ({wanted.metadata.state.name}, bookies"
+        f" {', '.join(wanted.metadata.last_segment.bookies)}) after the last entry that anybody still has",
+        f"what only {named} held of it is given up for good; its writer, if there is one, is fenced off",
+    ]
+    if not output.consents(arguments, plan):
+        return None
+    return await accepting_loss.accept(client.shared, wanted)
+
+
+async def _declare(
+    arguments: argparse.Namespace,
+    client: Client,
+    ledger_id: LedgerId,
+    bookies: Sequence[BookieId],
+    entries: Sequence[IdRange],
+) -> LedgerMetadata | None:
+    """Declare lost what no bookie has of a closed ledger; None when the person only looked."""
+    wanted = await declaring_lost.plan(
+        client.shared,
+        ledger_id,
+        bookies,
+        by=arguments.by or who.caller(),
+        reason=arguments.reason,
+        after_crash=arguments.after_crash,
+        entries=entries,
+    )
+    if not wanted.runs:
+        return wanted.metadata
+    plan = [
+        f"plan: declare {wanted.count} entries of ledger {ledger_id} lost, which ends at entry"
+        f" {wanted.metadata.last_entry}: {accepting_loss.ranges(wanted.runs)}",
+        f"no bookie has them ({wanted.said}); its bookies then stop looking for them, and readers get"
+        f' "no such entry"; all other entries stay',
+    ]
+    return await declaring_lost.declare(client.shared, wanted) if output.consents(arguments, plan) else None
+
+
+def _range(text: str) -> IdRange:
+    """Parse `7` or `7-12`. Raises BadInput."""
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise errors.BadInput(f"--entries {text}: give one entry, or the first and the last, as 7 or 7-12")
+    return EntryId(int(first)), EntryId(int(last or first))

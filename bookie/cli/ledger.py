@@ -11,6 +11,7 @@ from bookie.base import errors, ids
 from bookie.base.ids import LedgerId
 from bookie.cli import accepted_loss, output, replicas, stdin_lines, where
 from bookie.client import Client, DigestType, Entry, LedgerReader
+from bookie.client.repair import accepting_loss
 from bookie.metadata.ledger import LedgerMetadata
 
 DIGESTS = ("CRC32C", "HMAC", "CRC32", "DUMMY")
@@ -203,7 +204,9 @@ async def _check(client: Client, arguments: argparse.Namespace) -> int:
     found = await replicas.check(client, ledger_id, reads=arguments.read, listed=listed)
     output.rows(arguments, found, replicas.COLUMNS)
     outcome, said = replicas.sentence(ledger_id, found, reads=arguments.read)
-    output.tell(f"{outcome}: {said}")
+    lost = (await client.metadata(ledger_id)).lost_runs()
+    left_out = f"; left out: entries declared lost, {accepting_loss.ranges(lost)}" if lost else ""
+    output.tell(f"{outcome}: {said}{left_out}")
     return output.EXIT_OF[outcome]
 
 

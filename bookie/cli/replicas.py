@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from bookie.base import errors
-from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, LedgerId
+from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, IdRange, LedgerId
 from bookie.cli import output
 from bookie.client import Client, Entry
 from bookie.client.shared import digest_of
@@ -72,15 +72,20 @@ async def check(client: Client, ledger_id: LedgerId, *, reads: bool, listed: str
         raise errors.BadInput(
             f"ledger {ledger_id} is {metadata.state.name}: it has no end yet; close it first (`bookie ledger recover`)"
         )
-    rows = []
-    for segment, first, end in metadata.segment_ranges():
-        last = INVALID_ENTRY_ID if end is None else end
+    rows: list[dict[str, Any]] = []
+    owed = {segment.first_entry: list[IdRange]() for segment in metadata.segments}
+    for segment, first, end in metadata.owed_ranges():
+        assert end is not None, "it is closed"
+        owed[segment.first_entry].append((first, end))
+    for segment, first, last in metadata.segment_ranges():
         for index, bookie_id in enumerate(segment.bookies):
-            wanted = Stretch(Share(metadata.ensemble_size, metadata.write_quorum, index), first, EntryId(last))
-            rows.append({"firstEntry": first, "lastEntry": last, "bookie": bookie_id, "expected": wanted.size})
+            share = Share(metadata.ensemble_size, metadata.write_quorum, index)
+            wanted = [Stretch(share, begin, end) for begin, end in owed[first]]
+            rows.append({"firstEntry": first, "lastEntry": last, "bookie": bookie_id})
+            rows[-1]["expected"] = sum(each.size for each in wanted)
             rows[-1] |= await _held(client, ledger_id, bookie_id, wanted)
             if reads and rows[-1]["held"] and not rows[-1]["missing"]:
-                rows[-1] |= await _read_all(client, metadata, ledger_id, bookie_id, entries_from([wanted], first))
+                rows[-1] |= await _read_all(client, metadata, ledger_id, bookie_id, entries_from(wanted, first))
             rows[-1]["outcome"] = outcome(rows[-1], reads=reads, listed=listed)
     return rows
 
@@ -147,17 +152,17 @@ async def _read_all(
     return found
 
 
-async def _held(client: Client, ledger_id: LedgerId, bookie_id: BookieId, wanted: Stretch) -> dict[str, Any]:
+async def _held(client: Client, ledger_id: LedgerId, bookie_id: BookieId, wanted: Sequence[Stretch]) -> dict[str, Any]:
     """Count which of the `wanted` entries the bookie lists. It computes with ranges: a record or a bookie may name far
     too many entries to compare one by one."""
-    share, first, last = wanted.share, wanted.first, wanted.last
     try:
         groups = await client.bookies.list_groups(bookie_id, ledger_id)
     except errors.NoSuchLedger:
         groups = []
     except errors.BookieError as error:
         return {"held": None, "missing": None, "read": 0, "corrupt": 0, "problem": str(error)}
-    held = share.count_held(groups, first, last)
-    missing = wanted.size - held
-    problem = f"first missing entry {share.first_absent(groups, first, last)}" if missing else ""
+    held = sum(each.share.count_held(groups, each.first, each.last) for each in wanted)
+    missing = sum(each.size for each in wanted) - held
+    absent = (each.share.first_absent(groups, each.first, each.last) for each in wanted)
+    problem = f"first missing entry {next(one for one in absent if one is not None)}" if missing else ""
     return {"held": held, "missing": missing, "read": 0, "corrupt": 0, "problem": problem}

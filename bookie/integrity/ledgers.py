@@ -97,12 +97,12 @@ def stretches(
 ) -> Iterator[tuple[Stretch, bool]]:
     """Yield our share of every segment that names us, ascending, split where `runs` (inclusive, ascending) begin and
     end, with True for a stretch inside a run. A segment without an end yields what is `confirmed` of it: no entry
-    behind that is decided (spec/bp46.md#R24).
+    behind that is decided (spec/bp46.md#R24). What was declared lost is no share of anybody's (spec/metadata.md#M57).
 
     Each costs the same, and some have no entry of ours: a caller can pause between any two of them.
     """
     size, quorum = metadata.ensemble_size, metadata.write_quorum
-    for segment, first, end in metadata.segment_ranges():
+    for segment, first, end in metadata.owed_ranges():
         if me not in segment.bookies:
             continue
         last = confirmed if end is None else end

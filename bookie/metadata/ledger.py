@@ -8,10 +8,12 @@ and changes nothing. Never: I/O, merging of two versions, or a decision about *w
 import bisect
 import dataclasses
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bookie.base import errors
-from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId
+from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, IdRange
+from bookie.metadata import lost_entries
 
 # Digest numbers as the metadata stores them (DataFormats.proto, LedgerMetadataFormat.DigestType).
 DIGEST_CRC32C = 3
@@ -103,6 +105,41 @@ class LedgerMetadata:
         ends: list[EntryId | None] = [EntryId(after.first_entry - 1) for after in self.segments[1:]]
         ends.append(self.last_entry if self.is_closed else None)
         return tuple((segment, segment.first_entry, end) for segment, end in zip(self.segments, ends, strict=True))
+
+    def owed_ranges(self) -> Iterator[tuple[Segment, EntryId, EntryId | None]]:
+        """Yield what `segment_ranges` returns, without the entries that were declared lost (spec/metadata.md#M57): what
+        its bookies must hold. Several ranges of a segment follow each other, and there may be none of it."""
+        runs = self.lost_runs()
+        for segment, first, last in self.segment_ranges():
+            if last is None or not runs:
+                yield segment, first, last
+                continue
+            begin = first
+            for position in range(bisect.bisect_left(runs, first, key=lambda run: run[1]), len(runs)):
+                start, end = runs[position]
+                if start > last:
+                    break
+                if begin < start:
+                    yield segment, begin, EntryId(start - 1)
+                begin = EntryId(end + 1)
+            if begin <= last:
+                yield segment, begin, last
+
+    def lost_runs(self) -> list[IdRange]:
+        """Return the entries that were declared lost: inclusive, ascending, none touching the next. Only a closed
+        ledger has any: before that nobody knows which entries it has."""
+        return lost_entries.merged(self.losses()) if self.is_closed else []
+
+    def losses(self) -> tuple[lost_entries.Act, ...]:
+        """Return what persons declared lost, the first act first."""
+        note = next((value for key, value in self.custom if key == lost_entries.KEY), None)
+        return lost_entries.load(note) if note is not None else ()
+
+    def loss_of(self, entry_id: EntryId) -> lost_entries.Act | None:
+        """Return the act that declared this entry lost, if any did."""
+        if not self.is_closed:
+            return None
+        return next((act for act in self.losses() if any(a <= entry_id <= b for a, b in act.runs)), None)
 
     def write_set(self, entry_id: EntryId) -> tuple[BookieId, ...]:
         """Return the bookies that hold `entry_id`, in order: ensemble index (entry + k) mod E, k = 0..W-1

@@ -88,11 +88,14 @@ def why_not(seen: Hearing, *, after_crash: bool) -> str:
         )
     if seen.answer is None or seen.answer.answer is Answer.NEGATIVE:
         return f"bookie {name} answers for this ledger: what it has and what it denies counts, and is not given up"
+    if isinstance(seen.answer, errors.DigestMismatch):
+        return ""  # what it has is no copy, and no other answer follows
     if not isinstance(seen.answer, errors.UnknownLedgerState):
         return f"bookie {name} is registered and may still answer: {seen.answer}; try again when it does"
     if not seen.has_begun_anew and not after_crash:
         return (
             f"bookie {name} may have lost entries, but its identity never began anew: they may be on a disk of it that"
-            " has failed (`bookie node show`); bring that back. If it lost them in an unclean stop: --after-crash"
+            " has failed (`bookie node show`); bring that back. If it lost them in an unclean stop, or their bytes are"
+            " bad: --after-crash"
         )
     return ""

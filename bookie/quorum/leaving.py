@@ -4,10 +4,11 @@ Rules: spec/metadata.md#M20, M34; spec/bp46.md#S9; CONFORMANCE.md#P7. Never: a c
 nobody knows yet which entries it has.
 """
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from bookie.base.ids import BookieId, EntryId
+from bookie.base.ids import BookieId, EntryId, IdRange
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum.schedule import Schedule
 
@@ -16,19 +17,21 @@ from bookie.quorum.schedule import Schedule
 class Fragment:
     """A segment that has an end and names bookies that leave. `first` and `last` inclusive; `last` < `first`: empty.
 
-    `slots`: the places of the leaving bookies in the ensemble, ascending.
+    `slots`: the places of the leaving bookies in the ensemble, ascending. `owed`: the ranges of it that others must
+    hold: all but what was declared lost (spec/metadata.md#M57).
     """
 
     first: EntryId
     last: EntryId
     bookies: tuple[BookieId, ...]
     slots: tuple[int, ...]
+    owed: tuple[IdRange, ...]
 
     def copies(
         self, schedule: Schedule, replacements: Mapping[int, BookieId]
     ) -> Iterator[tuple[EntryId, list[BookieId]]]:
         """Yield each entry that new bookies (slot to bookie) must hold, ascending, with those bookies."""
-        for number in range(self.first, self.last + 1):
+        for number in itertools.chain.from_iterable(range(first, last + 1) for first, last in self.owed):
             entry_id = EntryId(number)
             targets = [replacements[slot] for slot in schedule.write_set(entry_id) if slot in replacements]
             if targets:
@@ -49,10 +52,14 @@ def must_end_first(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> b
 
 def fragments(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> Iterator[Fragment]:
     """Yield the fragments that have an end and name any of the leaving bookies, ascending."""
+    owed: dict[EntryId, list[IdRange]] = {}
+    for segment, first, last in metadata.owed_ranges():
+        if last is not None:
+            owed.setdefault(segment.first_entry, []).append((first, last))
     for segment, first, last in metadata.segment_ranges():
         slots = tuple(slot for slot, bookie_id in enumerate(segment.bookies) if bookie_id in leaving)
         if slots and last is not None:
-            yield Fragment(first, last, segment.bookies, slots)
+            yield Fragment(first, last, segment.bookies, slots, tuple(owed.get(first, ())))
 
 
 def is_named(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> bool:

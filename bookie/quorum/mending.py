@@ -119,7 +119,7 @@ def missing_entries(metadata: LedgerMetadata, bookie_id: BookieId, groups: Seque
 
 
 def _shares(metadata: LedgerMetadata, bookie_id: BookieId) -> Iterator[tuple[Share, EntryId, EntryId]]:
-    for segment, first, last in metadata.segment_ranges():
+    for segment, first, last in metadata.owed_ranges():
         if last is not None and bookie_id in segment.bookies:
             index = segment.bookies.index(bookie_id)
             yield Share(metadata.ensemble_size, metadata.write_quorum, index), first, last

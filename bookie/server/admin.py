@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import assert_never
@@ -12,7 +11,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client.client import Client
-from bookie.client.repair import accepting_loss, marked
+from bookie.client.repair import accepting_loss, declaring_lost, marked
 from bookie.client.repair.forgetting import Forgetting, Surveys
 from bookie.integrity.boot import Boot
 from bookie.integrity.progress import BLOCKED_SHOWN_MAX
@@ -327,10 +326,8 @@ class NodeAdmin:
         self._open_store()
         assert self._make_client is not None, "the store is open, and nobody can make a client"
         async with self._make_client() as client:
-            metadata = await accepting_loss.end(client.shared, ledger_id, bookies, by=by, reason=reason)
-        record = accepting_loss.record_of(metadata)
-        given_up = f"given up: {json.dumps(record, sort_keys=True)}" if record else "nothing was given up"
-        text = f"ledger {ledger_id} is closed at entry {metadata.last_entry}; {given_up}"
+            metadata = await declaring_lost.settle(client.shared, ledger_id, bookies, by=by, reason=reason)
+        text = accepting_loss.told(ledger_id, metadata)
         log.warning("accepted a loss said=%s", text)
         return text
 

@@ -219,4 +219,6 @@ class Wiretap(Tap):
     def _matters(self, name: str, metadata: LedgerMetadata, entry_id: EntryId) -> bool:
         if metadata.state is LedgerState.CLOSED and entry_id > metadata.last_entry:
             return False
+        if metadata.loss_of(entry_id) is not None:  # a person gave it up, in writing (spec/metadata.md#M57)
+            return False
         return BookieId(name) in metadata.write_set(entry_id)

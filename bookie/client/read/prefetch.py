@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import NamedTuple
 
+from bookie.base import errors
+from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client.read.batch_read import BATCH_BYTES, BatchRead
@@ -121,10 +123,19 @@ class Prefetch:
         if read.error is None:
             self._leave(first, read.last)
         elif isinstance(read, EntryRead):
-            raise read.error
+            raise self._why(read, read.error)
         else:
             self._leave(EntryId(first + 1), read.last)
             self._window.appendleft(self._single(first))
+
+    def _why(self, read: EntryRead, error: BookieError) -> BookieError:
+        """Return the error of an entry, with the words of whoever declared it lost."""
+        act = self._metadata().loss_of(read.entry_id) if read.is_absent else None
+        if act is None:
+            return error
+        return errors.NoSuchEntry(
+            f"ledger {self._ledger_id} entry {read.entry_id} was declared lost by {act.by}: {act.reason}"
+        )
 
     def _begin(self, first: EntryId, last: EntryId) -> Read:
         """Ask for `first`, and for more entries up to `last` where one batch can bring them."""

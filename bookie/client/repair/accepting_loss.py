@@ -6,12 +6,12 @@ very write that closes it. Never: while a named bookie might still answer, and n
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import LAST_ENTRY, BookieId, LedgerId
+from bookie.base.ids import LAST_ENTRY, BookieId, IdRange, LedgerId
 from bookie.client.net.bookies import BookieClient
 from bookie.client.repair import recovery, remains
 from bookie.client.shared import Shared
@@ -22,6 +22,7 @@ from bookie.quorum import given_up as rules
 from bookie.quorum.given_up import GivenUp, Hearing
 
 _FIRST_INCARNATION = 1
+_RUNS_SHOWN = 8
 CLOSED = "closed"  # why nothing is given up: there is no end to decide
 
 
@@ -80,28 +81,24 @@ async def accept(shared: Shared, wanted: LossPlan) -> LedgerMetadata:
     return metadata
 
 
-async def end(
-    shared: Shared, ledger_id: LedgerId, bookies: Collection[BookieId], *, by: str, reason: str
-) -> LedgerMetadata:
-    """Plan and accept at once; return the ledger's record. One that is closed already is left as it is, so that this
-    may be asked for again whatever became of the last answer. `bookies`: also such as this ledger does not name, which
-    are no part of it: one loss has ledgers of several ensembles. Raises what `plan` and `accept` raise."""
-    metadata, _ = await shared.ledgers.get(ledger_id)
-    named = [one for one in bookies if metadata.last_segment_names(one)]
-    try:
-        wanted = await plan(shared, ledger_id, named or bookies, by=by, reason=reason)
-    except errors.GrantRefused as error:
-        if error.reason != CLOSED:
-            raise
-        metadata, _ = await shared.ledgers.get(ledger_id)
-        return metadata
-    return await accept(shared, wanted)
-
-
 def record_of(metadata: LedgerMetadata) -> dict[str, object] | None:
     """Return what was given up when this ledger was closed; None when nothing was."""
     found = dict(metadata.custom).get(recovery.GIVEN_UP_KEY)
     return None if found is None else dict(json.loads(found))
+
+
+def told(ledger_id: LedgerId, metadata: LedgerMetadata) -> str:
+    """Return what became of a ledger, in a sentence: its end, and all that was ever given up of it."""
+    record, acts = record_of(metadata), metadata.losses()
+    said = [f"given up: {json.dumps(record, sort_keys=True)}"] if record else []
+    said += [f"{each.count} entries declared lost by {each.by} ({each.reason}): {ranges(each.runs)}" for each in acts]
+    return f"ledger {ledger_id} is closed at entry {metadata.last_entry}; {'; '.join(said) or 'nothing was given up'}"
+
+
+def ranges(runs: Sequence[IdRange]) -> str:
+    """Return the first of these runs, for a person."""
+    shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs[:_RUNS_SHOWN])
+    return f"{shown}, ..." if len(runs) > _RUNS_SHOWN else shown
 
 
 async def _hear(
@@ -113,10 +110,7 @@ async def _hear(
     *,
     is_gone: bool,
 ) -> Hearing:
-    """Hear one bookie. `made`: the ledger's record, for its time."""
-    store, root = shared.ledgers.store, shared.ledgers.root
-    life = await find(store, paths.incarnation(root, bookie_id))
-    identity = await find(store, paths.cookie(root, bookie_id))
+    """Hear one bookie about the ledger's end. `made`: the ledger's record, for its time."""
     answer: BookieError | None = None
     if not is_gone:
         try:
@@ -129,9 +123,27 @@ async def _hear(
                 await BookieClient(shared.pool).list_groups(bookie_id, ledger_id)
             except BookieError as error:
                 answer = error
+    is_named = metadata.last_segment_names(bookie_id)
+    return await hearing(shared, made, bookie_id, answer, is_named=is_named, is_gone=is_gone)
+
+
+async def hearing(
+    shared: Shared,
+    made: Stored | None,
+    bookie_id: BookieId,
+    answer: BookieError | None,
+    *,
+    is_named: bool,
+    is_gone: bool,
+) -> Hearing:
+    """Return what is known of a bookie that gave this `answer`. `made`: the ledger's record, for its time. Raises
+    MetadataError."""
+    store, root = shared.ledgers.store, shared.ledgers.root
+    life = await find(store, paths.incarnation(root, bookie_id))
+    identity = await find(store, paths.cookie(root, bookie_id))
     return Hearing(
         bookie_id,
-        is_named=metadata.last_segment_names(bookie_id),
+        is_named=is_named,
         is_registered=not is_gone,
         remains=await remains.of(store, root, bookie_id),
         # By the store's own times; a new identity writes over the cookie that is there, and a mere boot does not

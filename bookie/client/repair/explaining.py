@@ -87,8 +87,9 @@ async def _tell_of_fills(shared: Shared, told: Explanation) -> None:
             told.helps.append(f"a worker copies them to {each.bookie_id}, where it is; no metadata changes")
         else:
             told.helps.append(
-                f"nobody gives entry {each.first} ({'; '.join(said)}): bring back a bookie that had it; if there is"
-                " none, the entry is lost, and the ledger stays marked"
+                f"nobody gives entry {each.first} ({'; '.join(said)}): bring back a bookie that had it; if its"
+                " disks are gone for good, the entry is lost: `bookie ledger accept-loss` says so in the record, once"
+                " the ledger is closed, and the ledger is whole without it"
             )
 
 

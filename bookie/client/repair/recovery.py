@@ -55,7 +55,7 @@ async def recover(
     # denial would prove nothing. `look` drops the connections to it.
     await shared.watcher.look(dict.fromkeys(metadata.last_segment.bookies))
     if given_up is not None:
-        await _refuse_restarted(shared, given_up)
+        await refuse_restarted(shared, given_up)
     run = _Attempt(shared, ledger_id, metadata, given_up)
     try:
         async with asyncio.timeout(shared.options.recovery_timeout_ms / 1000):
@@ -73,12 +73,12 @@ async def recover(
     if given_up is not None:
         # A process that begins says "unknown" too, before it knows what is on its disks: only of one that was
         # registered before and after, every "unknown" came from a bookie that has looked.
-        await _refuse_restarted(shared, given_up)
+        await refuse_restarted(shared, given_up)
         recovered = recovered.with_custom(GIVEN_UP_KEY, _record(shared, given_up, run))
     return await _end(shared, ledger_id, metadata, version, recovered, end=run.machine.end, length=length)
 
 
-async def _refuse_restarted(shared: Shared, given_up: GivenUp) -> None:
+async def refuse_restarted(shared: Shared, given_up: GivenUp) -> None:
     """Raise BookieUnavailable unless each bookie that was given up is what it was when it was judged."""
     await shared.ledgers.store.sync(shared.ledgers.root)  # a ledger that was IN_RECOVERY already was not written to
     gone = await shared.watcher.look(sorted(given_up.in_doubt | given_up.gone))

@@ -102,8 +102,9 @@ class OperationSpec(Model):
         " once, behind the gates of Restart and of a lost disk; the claim of this one volume goes, and it comes back"
         " with an empty one and copies what that had. ConfirmLoss: the bookie, with this evidence, is held because"
         " volumes are empty that held data; their claims go, and its pod, so that it comes back as one that lost them."
-        " AcceptLedgerLoss: what these bookies held of these open ledgers, whose end nobody can decide any more, is"
-        " given up, and the ledgers are closed after the last entry that anybody still has."
+        " AcceptLedgerLoss: what these bookies held of these ledgers is given up: one whose end nobody can decide any"
+        " more is closed after the last entry that anybody still has; of a closed one the entries that no bookie has"
+        " are declared lost."
     )
     target: OperationTarget = Field(default=OperationTarget(), description="What the operation is about.")
     evidence: Evidence | None = Field(
@@ -163,7 +164,7 @@ class OperationStatus(Model):
         default=(),
         max_length=64,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"]},
-        description="AcceptLedgerLoss: the ledgers that are closed.",
+        description="AcceptLedgerLoss: the ledgers that are done, closed and without a loss that is not declared.",
     )
     started_at: str | None = None
     finished_at: str | None = None

@@ -1,9 +1,9 @@
-"""AcceptLedgerLoss: a person gives up what named bookies held of ledgers whose end nobody can decide any more. Pure.
+"""AcceptLedgerLoss: a person gives up what named bookies held of ledgers that nobody can end or make whole. Pure.
 
-A bookie does it, as `bookie ledger accept-loss` would (spec/metadata.md#M49): it hears every named one first, refuses
-while any of them might still answer, and writes who, why and what into the ledger's own record in the write that closes
-it. So nothing is judged here but whom to ask, and nothing has to be remembered: a ledger that is closed is done, and is
-asked for again when its answer was lost. Each attempt is a recovery, for which the pass waits. So there is one in a
+A bookie does it, as `bookie ledger accept-loss` would (spec/metadata.md#M49, M57): it hears every named one first,
+refuses while any of them might still answer, and writes who, why and what into the ledger's own record. So nothing is
+judged here but whom to ask, and nothing has to be remembered: a ledger that is settled is left as it is when it is
+asked for again because its answer was lost. Each attempt is a recovery, for which the pass waits. So there is one in a
 pass, that which was asked for longest ago, then a rest as long as it took, and after a refusal a minute. Whoever
 deletes the operation, or pauses the cluster, therefore stops all but the one that is under way. And consent ends with
 `expiresAfter`: what was refused until then may be another loss a month later. Nobody is stopped
@@ -84,7 +84,7 @@ def tell(seen: Observation, operation: BookieOperation) -> Said:
     if not left:
         return (
             OperationPhase.COMPLETE,
-            f"{count} ledgers are closed, or not there; status.ledgers has the words of each",
+            f"{count} ledgers are settled, or not there; status.ledgers has the words of each",
         )
     answers = [seen.ledger_answers.get((operation.uid, ledger)) for ledger in left]
     refused = next((one.text for one in answers if one is not None and one.text), "")

@@ -114,9 +114,9 @@ def _breached(plan: FleetPlan, sight: Sight) -> str:
         # Their losses were accepted, their identities began anew: an old volume would be refused.
         return (
             f"{len(sight.dataless)} bookies live anew ({told}), more than the ack quorum survives, and copy what others"
-            " have. Ledgers that stay blocked (`bookie integrity status` in their pods) a person ends: one that"
-            " is open by a BookieOperation AcceptLedgerLoss (`bookie ledger accept-loss`). One that is closed lacks an"
-            " entry: bring back whoever has it; docs/RECOVERY.md says what to do when nobody has"
+            " have. Bring back whoever has what ledgers lack that stay blocked (`bookie integrity status` in"
+            " their pods). Only where those disks are gone for good, a person gives it up: a BookieOperation"
+            " AcceptLedgerLoss (`bookie ledger accept-loss`; docs/RECOVERY.md)"
         )
     anew = ""
     if all(one in sight.dataless for one in sight.desired):

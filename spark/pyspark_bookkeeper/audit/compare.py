@@ -4,14 +4,16 @@ A bookie that does not know is never taken for one that does not have: its repli
 and neither missing nor seen. A copy that is listed counts as there, unless reading it showed otherwise.
 """
 
+import functools
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bookie.base import errors
+from bookie.base import bitmaps, errors
+from bookie.base.bitmaps import Group, Ranges
 from bookie.base.ids import BookieId
 from bookie.metadata.ledger import LedgerMetadata, Segment
-from pyspark_bookkeeper.audit import bitmaps, risk
-from pyspark_bookkeeper.audit.bitmaps import Group, Ranges
+from pyspark_bookkeeper.audit import risk
 
 MISSING, CORRUPT, UNEXPECTED, UNREACHABLE = "missing", "corrupt", "unexpected", "unreachable"
 KINDS = (MISSING, CORRUPT, UNEXPECTED, UNREACHABLE)
@@ -96,13 +98,15 @@ class Replica:
 @dataclass(slots=True)
 class Comparison:
     """One ledger of `entries` entries. `replicas_min`: replicas seen of the entry that has the fewest;
-    `survivors[zone]`: the same without the bookies of `zone`. An empty ledger lacks no replica."""
+    `survivors[zone]`: the same without the bookies of `zone`. An empty ledger lacks no replica. `lost`: entries that a
+    person declared lost, of which nobody owes a copy (docs/spec/metadata.md#M57)."""
 
     entries: int
     replicas: dict[BookieId, Replica]
     reasons: dict[tuple[BookieId, str], str]  # by bookie and kind
     replicas_min: int
     survivors: dict[str, int]
+    lost: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -146,6 +150,7 @@ def compare(
         reasons={(b, UNREACHABLE): held.reason for b, held in holdings.items() if isinstance(held, Unknown)},
         replicas_min=whole,
         survivors=dict.fromkeys(sorted({zones.get(b, risk.NO_ZONE) for b in holdings if metadata.names(b)}), whole),
+        lost=sum(min(last, end - 1) - first + 1 for first, last in metadata.lost_runs() if first < end),
     )
     read = read or {}
     for bookie, found in read.items():
@@ -188,18 +193,19 @@ def _window(
     if start >= end:
         return
     if any(seen[bookie] != should for bookie, should in wanted.items()):
-        _weigh(result, metadata, seen, end - start, zones)
+        owed = functools.reduce(operator.or_, wanted.values(), 0)
+        _weigh(result, metadata, seen, owed, zones)
         return
     for _, first, last in _pieces(metadata, start, end):
         # Stripes repeat, so one round of a whole segment is as good as all of it.
         count = min(last - first + 1, metadata.ensemble_size)
-        _weigh(result, metadata, expected(metadata, first, first + count), count, zones)
+        _weigh(result, metadata, expected(metadata, first, first + count), bitmaps.ones(count), zones)
 
 
 def _weigh(
-    result: Comparison, metadata: LedgerMetadata, seen: dict[BookieId, int], count: int, zones: Mapping[BookieId, str]
+    result: Comparison, metadata: LedgerMetadata, seen: dict[BookieId, int], entries: int, zones: Mapping[BookieId, str]
 ) -> None:
-    entries, whole = bitmaps.ones(count), metadata.write_quorum
+    whole = metadata.write_quorum
     result.replicas_min = min(result.replicas_min, risk.fewest(seen.values(), entries, whole))
     for zone, least in result.survivors.items():
         result.survivors[zone] = min(least, risk.fewest(risk.outside(zone, seen, zones), entries, whole))
@@ -217,7 +223,7 @@ def expected(metadata: LedgerMetadata, start: int, end: int) -> dict[BookieId, i
 
 def _pieces(metadata: LedgerMetadata, start: int, end: int) -> Iterator[tuple[Segment, int, int]]:
     """Yield the parts of segments that lie in start..end-1, with their first and last entries."""
-    for segment, first, last in metadata.segment_ranges():
+    for segment, first, last in metadata.owed_ranges():
         low, high = max(first, start), end - 1 if last is None else min(last, end - 1)
         if low <= high:
             yield segment, low, high

@@ -7,13 +7,13 @@ ledger and bookie, drawn anew by each audit. An answer without the entry proves 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
-from bookie.base import errors
+from bookie.base import bitmaps, errors
 from bookie.base.errors import Answer, BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client
 from bookie.client.shared import digest_of
 from bookie.metadata.ledger import LedgerMetadata
-from pyspark_bookkeeper.audit import bitmaps, compare
+from pyspark_bookkeeper.audit import compare
 from pyspark_bookkeeper.audit.compare import Bytes, Holding, Unknown
 
 NOTHING, SAMPLE, ALL = "none", "sample", "all"

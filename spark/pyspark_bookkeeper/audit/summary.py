@@ -31,6 +31,7 @@ def summarize(plan: AuditPlan, findings: Sequence[ReplicaFinding], figures: Figu
         "finishedMs": finished_ms,
         "ledgers": {name: tree.get("ledgers", {}).get(name, 0) for name in (*tally.STATES, *KINDS)},
         "entries": tree.get("entries", 0),
+        "lost": tree.get("lost", 0),
         "copies": {name: tree.get("copies", {}).get(name, 0) for name in ("expected", "read", *KINDS)},
         "findings": {kind: sum(one.kind == kind for one in findings) for kind in ALL_KINDS},
         "bookies": {
@@ -109,5 +110,6 @@ def sentence(summary: Summary) -> str:
     )
     text += f", {copies['corrupt']:,} corrupt, {copies['unreachable']:,} not to be seen"
     text += f", {copies['unexpected']:,} unexpected"
+    text += f", {summary['lost']:,} entries declared lost" if summary["lost"] else ""
     unknown = [f"{ledgers[state]:,} {state}" for state in tally.UNKNOWN if ledgers[state]]
     return text + (f"; ledgers not known: {', '.join(unknown)}" if unknown else "")

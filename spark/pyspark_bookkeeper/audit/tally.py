@@ -3,6 +3,7 @@
 ledgers/<state>            how each ledger was dealt with, one of STATES
 ledgers/<kind>             ledgers with findings of that kind
 entries                    of the audited ledgers
+lost                       entries of them that a person declared lost, which nobody owes
 copies/<expected | kind>   entries times replicas
 copies/read                copies whose bytes were read
 bookies/<id>/<same>        the same for one bookie
@@ -34,6 +35,8 @@ REASONS_MAX = 50
 def of(comparison: Comparison, state: str, *, write_quorum: int) -> Figures:
     """Return the figures of one audited ledger."""
     figures: Figures = Counter({("ledgers", state): 1, ("entries",): comparison.entries})
+    if comparison.lost:
+        figures["lost",] = comparison.lost
     kinds: set[str] = set()
     for bookie, replica in comparison.replicas.items():
         counts = {

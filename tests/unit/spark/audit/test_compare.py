@@ -5,11 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wire_support
+from bookie.base import bitmaps
+from bookie.base.bitmaps import Group
 from bookie.base.errors import BadInput
 from bookie.base.ids import BookieId, EntryId
+from bookie.metadata import lost_entries
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 from bookie.wire import availability
-from pyspark_bookkeeper.audit import bitmaps, compare
+from pyspark_bookkeeper.audit import compare
 from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding, Unknown
 
 BOOKIES = [BookieId(f"b{number}") for number in range(6)]
@@ -26,7 +29,7 @@ def runs_of(ids: set[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def groups_of(ids: set[int]) -> list[bitmaps.Group]:
+def groups_of(ids: set[int]) -> list[Group]:
     """As a bookie would send them."""
     return availability.decode_groups(wire_support.encode_runs(runs_of(ids)))
 
@@ -50,16 +53,23 @@ def ledgers(draw: st.DrawFn) -> LedgerMetadata:
     if draw(st.booleans()):
         return LedgerMetadata(size, quorum, 1, segments)
     last = EntryId(draw(st.integers(max(firsts) - 1, 70)))
-    return LedgerMetadata(size, quorum, 1, segments, LedgerState.CLOSED, last, 7)
+    lost = sorted(draw(st.one_of(st.just(set()), st.sets(st.integers(0, 75), max_size=8))))
+    act = lost_entries.Act("ann", "burnt", 1, (), tuple((EntryId(each), EntryId(each)) for each in lost))
+    made = LedgerMetadata(size, quorum, 1, segments, LedgerState.CLOSED, last, 7)
+    return made.with_custom(lost_entries.KEY, lost_entries.dump([act])) if lost else made
 
 
 def promised(metadata: LedgerMetadata, end: int) -> dict[BookieId, set[int]]:
     """The model: one entry after the other."""
     wanted: dict[BookieId, set[int]] = {bookie: set() for bookie in BOOKIES}
-    for entry in range(end):
+    for entry in owed(metadata, end):
         for bookie in metadata.write_set(EntryId(entry)):
             wanted[bookie].add(entry)
     return wanted
+
+
+def owed(metadata: LedgerMetadata, end: int) -> list[int]:
+    return [entry for entry in range(end) if metadata.loss_of(EntryId(entry)) is None]
 
 
 def told(result: compare.Comparison, kind: str, bookie: BookieId, universe: set[int]) -> set[int]:
@@ -105,11 +115,12 @@ def test_findings_are_what_a_model_that_goes_entry_by_entry_finds(
         assert told(result, UNEXPECTED, bookie, judged) == (set() if is_unknown else judged - wanted[bookie])
         assert told(result, UNREACHABLE, bookie, wanted[bookie]) == (wanted[bookie] if is_unknown else set())
         assert result.replicas[bookie].expected == len(wanted[bookie])
-    counts = [sum(entry in seen[bookie] for bookie in BOOKIES) for entry in range(end)]
+    counts = [sum(entry in seen[bookie] for bookie in BOOKIES) for entry in owed(metadata, end)]
+    assert result.lost == end - len(owed(metadata, end))
     assert result.replicas_min == min(counts, default=metadata.write_quorum)
     for zone, least in result.survivors.items():
         outside = [bookie for bookie in BOOKIES if ZONES.get(bookie, "") != zone]
-        counts = [sum(entry in seen[bookie] for bookie in outside) for entry in range(end)]
+        counts = [sum(entry in seen[bookie] for bookie in outside) for entry in owed(metadata, end)]
         assert least == min(counts, default=metadata.write_quorum)
 
 

@@ -1,0 +1,298 @@
+"""Declares entries of a closed ledger lost, after a person gave up what named bookies held of them.
+
+The one way out where disks of all bookies of an entry are gone, for a ledger whose end is decided: its bookies would
+look for the entry for ever, in limbo, and so would every worker. Declared lost in the ledger's own record, the entries
+are owed by nobody any more (`LedgerMetadata.owed_ranges`): repairs, fills, workers and audits pass over them, and
+readers are told "no such entry" by bookies that said "unknown" until then. Rule: spec/metadata.md#M57.
+
+Never: an entry of which any bookie gives a good copy; while a bookie of its write set might still have one; without an
+explicit list of the bookies that are given up. Nothing is deleted: a copy that turns up is still served.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
+
+from bookie.base import bitmaps, errors
+from bookie.base.errors import Answer, BookieError
+from bookie.base.ids import BookieId, EntryId, IdRange, LedgerId
+from bookie.client.net.bookies import BookieClient
+from bookie.client.repair import accepting_loss, recovery
+from bookie.client.repair.holdings import Holdings
+from bookie.client.shared import Shared, digest_of
+from bookie.metadata import lost_entries
+from bookie.metadata.ledger import LedgerMetadata
+from bookie.ports.metadata_store import find
+from bookie.quorum import given_up as rules
+from bookie.quorum import mending
+from bookie.quorum.given_up import GivenUp
+from bookie.quorum.shares import Group
+from bookie.storage.pause import pause
+
+# Entries that one act may declare lost: each is asked for at every bookie of its write set.
+ENTRIES_MAX = 1 << 20
+# The longest ledger that is searched; of a longer one a person names the entries.
+_SEARCHED_MAX = 1 << 32
+_WINDOW = 1 << 14
+_ENTRIES_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LostPlan:
+    """What would be declared lost: `runs`, inclusive, ascending; none when every entry has a copy. `version`: of the
+    record that was looked at. `said`: what the bookies of the first entry answered."""
+
+    ledger_id: LedgerId
+    metadata: LedgerMetadata
+    version: int
+    runs: tuple[IdRange, ...]
+    given_up: GivenUp
+    said: str
+
+    @property
+    def count(self) -> int:
+        """Return how many entries that are."""
+        return sum(last - first + 1 for first, last in self.runs)
+
+
+async def plan(
+    shared: Shared,
+    ledger_id: LedgerId,
+    bookies: Collection[BookieId],
+    *,
+    by: str,
+    reason: str,
+    after_crash: bool = False,
+    entries: Sequence[IdRange] = (),
+) -> LostPlan:
+    """Find the entries that no bookie has, and hear every bookie that cannot deny one of them. Changes nothing.
+
+    `entries`: look at these (their bytes may be bad on a bookie that lists them); else at those that nobody lists.
+    Raises GrantRefused with every reason why not, LedgerMissing, MetadataError, BadInput.
+    """
+    if not bookies or not reason.strip():
+        raise errors.BadInput("declaring entries lost needs the names of their bookies, and the reason, for the record")
+    ledgers = shared.ledgers
+    await ledgers.store.sync(ledgers.path(ledger_id))
+    metadata, version = await ledgers.get(ledger_id)
+    if not metadata.is_closed:
+        raise errors.GrantRefused("open", f"ledger {ledger_id} is {metadata.state.name}: its end comes first")
+    if not metadata.has_password:
+        raise errors.BadInput(f"ledger {ledger_id} has a record from before BookKeeper 4.2, which takes no such note")
+    named = mending.named(metadata)
+    gone = frozenset(await shared.watcher.look(named))
+    lives = {each: shared.watcher.session(each) for each in named if each not in gone}  # of those that answer
+    look = _Look(shared, ledger_id, metadata, gone)
+    lost: list[IdRange] = []
+    async for window in _windows(shared, ledger_id, metadata, gone, entries):
+        for entry_id in await look.at(window):
+            if lost and lost[-1][1] == entry_id - 1:
+                lost[-1] = (lost[-1][0], entry_id)
+            else:
+                lost.append((entry_id, entry_id))
+        if sum(last - first + 1 for first, last in lost) > ENTRIES_MAX:
+            raise errors.GrantRefused("too_many", f"ledger {ledger_id}: more than {ENTRIES_MAX} entries have no copy")
+    await _refuse_copies_elsewhere(shared, ledger_id, lost, without=named)
+    await _refuse_who_may_answer(look, bookies, after_crash=after_crash)
+    in_doubt = frozenset(look.doubts) - gone
+    sessions = tuple((each, lives[each]) for each in sorted(in_doubt))
+    given_up = GivenUp(in_doubt, frozenset(look.doubts) & gone, sessions, by=by, reason=reason)
+    return LostPlan(ledger_id, metadata, version, tuple(lost), given_up, look.said)
+
+
+async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
+    """Write the entries of `wanted` into the ledger's record; return the record. May be repeated after any error: the
+    next `plan` looks anew.
+
+    Raises BookieUnavailable when a bookie restarted since `plan`, VersionConflict when the record changed, BadInput
+    when it would become too long, LedgerMissing, MetadataError.
+    """
+    if not wanted.runs:
+        return wanted.metadata
+    await recovery.refuse_restarted(shared, wanted.given_up)
+    act = lost_entries.Act(
+        wanted.given_up.by,
+        wanted.given_up.reason,
+        shared.world.clock.wall_ms(),
+        tuple(sorted(wanted.given_up.in_doubt | wanted.given_up.gone)),
+        wanted.runs,
+    )
+    note = lost_entries.dump((*wanted.metadata.losses(), act))
+    changed = wanted.metadata.with_custom(lost_entries.KEY, note)
+    await shared.ledgers.put(wanted.ledger_id, changed, wanted.version)
+    return changed
+
+
+async def settle(
+    shared: Shared, ledger_id: LedgerId, bookies: Collection[BookieId], *, by: str, reason: str
+) -> LedgerMetadata:
+    """Decide the end of a ledger that has none (`accepting_loss`), then declare lost what it lacks; return its record.
+
+    What is decided already is left as it is, so that this may be asked for again whatever became of the last answer.
+    `bookies`: also such as this ledger does not name, which are no part of it: one loss has ledgers of several
+    ensembles. Raises what the two acts raise.
+    """
+    metadata, _ = await shared.ledgers.get(ledger_id)
+    named = [one for one in bookies if metadata.last_segment_names(one)]
+    try:
+        ending = await accepting_loss.plan(shared, ledger_id, named or bookies, by=by, reason=reason)
+    except errors.GrantRefused as error:
+        if error.reason != accepting_loss.CLOSED:
+            raise
+    else:
+        await accepting_loss.accept(shared, ending)
+    return await declare(shared, await plan(shared, ledger_id, bookies, by=by, reason=reason))
+
+
+class _Look:
+    """Asks for entries at every bookie of their write sets. `doubts`: who could not deny an entry that nobody gave,
+    and its answer. `said`: all answers of the first such entry."""
+
+    def __init__(
+        self, shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata, gone: Collection[BookieId]
+    ) -> None:
+        self.doubts: dict[BookieId, BookieError] = {}
+        self.said = ""
+        self.shared = shared
+        self.ledger_id = ledger_id
+        self.gone = gone
+        self._bookies = BookieClient(shared.pool)
+        self._metadata = metadata
+        self._digest = digest_of(metadata)
+
+    async def at(self, entries: Sequence[EntryId]) -> list[EntryId]:
+        """Return those of `entries` of which no bookie gives a good copy."""
+        lost: list[EntryId] = []
+        for start in range(0, len(entries), _ENTRIES_AT_ONCE):
+            batch = entries[start : start + _ENTRIES_AT_ONCE]
+            answers = await asyncio.gather(*(self._ask(each) for each in batch))
+            for entry_id, said in zip(batch, answers, strict=True):
+                if said is None:
+                    continue
+                lost.append(entry_id)
+                self.said = self.said or f"entry {entry_id}: " + "; ".join(f"{who}: {why}" for who, why in said.items())
+                for bookie_id, error in said.items():
+                    if error.answer is Answer.UNKNOWN:
+                        self._doubt(bookie_id, error)
+        return lost
+
+    async def _ask(self, entry_id: EntryId) -> dict[BookieId, BookieError] | None:
+        """Return each bookie's answer without a good copy; None when one has a copy."""
+        said: dict[BookieId, BookieError] = {}
+        for bookie_id in self._metadata.write_set(entry_id):
+            if bookie_id in self.gone:
+                said[bookie_id] = errors.BookieUnavailable(f"bookie {bookie_id} is not registered")
+                continue
+            try:
+                body = await self._bookies.read(bookie_id, self.ledger_id, entry_id)
+                self._digest.open(body, self.ledger_id, entry_id)
+            except BookieError as error:
+                said[bookie_id] = error
+            else:
+                return None
+        return said
+
+    def _doubt(self, bookie_id: BookieId, error: BookieError) -> None:
+        """Keep the answer that leaves most open: a bad copy says nothing about other entries."""
+        known = self.doubts.setdefault(bookie_id, error)
+        if _openness(error) > _openness(known):
+            self.doubts[bookie_id] = error
+
+
+def _openness(error: BookieError) -> int:
+    if isinstance(error, errors.DigestMismatch):
+        return 0
+    return 1 if isinstance(error, errors.UnknownLedgerState) else 2
+
+
+async def _windows(
+    shared: Shared,
+    ledger_id: LedgerId,
+    metadata: LedgerMetadata,
+    gone: Collection[BookieId],
+    entries: Sequence[IdRange],
+) -> AsyncIterator[list[EntryId]]:
+    """Yield the entries to ask for, some thousands at a time: `entries`, or those that no bookie lists."""
+    if entries:
+        asked = itertools.chain.from_iterable(range(first, last + 1) for first, last in _checked(metadata, entries))
+        while batch := [EntryId(each) for each in itertools.islice(asked, _WINDOW)]:
+            yield batch
+        return
+    if metadata.last_entry >= _SEARCHED_MAX:
+        raise errors.BadInput(
+            f"ledger {ledger_id} has {metadata.last_entry + 1} entries, too many to search: name those that are lost"
+        )
+    present = [each for each in mending.named(metadata) if each not in gone]
+    said = await Holdings(shared).ask(ledger_id, metadata, present, reads=True)
+    lists: list[Sequence[Group]] = [each.groups for each in said.values() if each.groups is not None]
+    for _, first, last in metadata.owed_ranges():
+        assert last is not None, "it is closed"
+        for start in range(first, last + 1, _WINDOW):
+            end = min(last + 1, start + _WINDOW)
+            listed = 0
+            for groups in lists:
+                listed |= bitmaps.drawn(groups, start, end)
+            yield [EntryId(each) for each in range(start, end) if not listed >> (each - start) & 1]
+            await pause()
+
+
+def _checked(metadata: LedgerMetadata, entries: Sequence[IdRange]) -> list[IdRange]:
+    """Return the ranges, ascending, without what was declared lost before. Raises BadInput."""
+    found: list[IdRange] = []
+    for first, last in sorted(entries):
+        if not 0 <= first <= last <= metadata.last_entry:
+            raise errors.BadInput(f"entries {first} to {last}: the ledger has entries 0 to {metadata.last_entry}")
+        if last - first >= ENTRIES_MAX:
+            raise errors.BadInput(f"entries {first} to {last} are more than {ENTRIES_MAX}, the most of one act")
+        if found and first <= found[-1][1]:
+            raise errors.BadInput(f"entry {first} is named twice")
+        found.append((first, last))
+    owed = [(begin, end) for _, begin, end in metadata.owed_ranges() if end is not None]
+    return [
+        (EntryId(max(first, begin)), EntryId(min(last, end)))
+        for first, last in found
+        for begin, end in owed
+        if begin <= last and first <= end
+    ]
+
+
+async def _refuse_copies_elsewhere(
+    shared: Shared, ledger_id: LedgerId, lost: Sequence[IdRange], *, without: Collection[BookieId]
+) -> None:
+    """Raise GrantRefused when a bookie that the ledger no longer names lists one of the entries."""
+    if not lost:
+        return
+    others = [each for each in sorted(shared.watcher.records) if each not in without]
+    for bookie_id in others:
+        try:
+            groups = await BookieClient(shared.pool).list_groups(bookie_id, ledger_id)
+        except BookieError:
+            continue  # nobody counts on what a bookie may hold that the ledger does not name
+        for first, last in lost:
+            starts = range(first, last + 1, _WINDOW)
+            if any(bitmaps.drawn(groups, start, min(last + 1, start + _WINDOW)) for start in starts):
+                raise errors.GrantRefused(
+                    "copy_elsewhere",
+                    f"ledger {ledger_id}: bookie {bookie_id}, which the ledger does not name, still lists some of"
+                    f" entries {first} to {last}: nothing is declared lost. Save them first"
+                    f" (`bookie ledger read {ledger_id} --bookie {bookie_id}`)",
+                )
+
+
+async def _refuse_who_may_answer(look: _Look, bookies: Collection[BookieId], *, after_crash: bool) -> None:
+    """Raise GrantRefused unless each bookie that could not deny an entry is named, and can never give it."""
+    made = await find(look.shared.ledgers.store, look.shared.ledgers.path(look.ledger_id))
+    reasons: list[str] = []
+    for bookie_id, error in sorted(look.doubts.items()):
+        if bookie_id not in bookies:
+            reasons.append(f"bookie {bookie_id} may have entries that nobody else has, and is not given up: {error}")
+            continue
+        is_gone = bookie_id in look.gone
+        seen = await accepting_loss.hearing(look.shared, made, bookie_id, error, is_named=True, is_gone=is_gone)
+        if why := rules.why_not(seen, after_crash=after_crash):
+            reasons.append(why)
+    if reasons:
+        raise errors.GrantRefused(
+            "may_answer", f"ledger {look.ledger_id}: nothing is declared lost: {'; '.join(reasons)}"
+        )

@@ -1,0 +1,112 @@
+"""The note in a closed ledger's record of the entries that a person declared lost, since no bookie has them. Pure.
+
+JSON in the custom metadata, so that Java's clients keep it as it is: a list of acts, each with `by`, `reason`, `atMs`,
+`bookies` (whose disks were given up) and `entries`: groups (first start, last start, size, period), as bookies list
+them, since of a striped ledger every third entry may be lost. Whoever makes a ledger writes its custom metadata too. So
+what cannot be read, or says too much, declares nothing: the entries stay owed. Rule: spec/metadata.md#M57.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, EntryId, IdRange
+
+KEY = "bookie.lost-entries"
+# Of one ledger. Whoever counts what a bookie should hold counts from one run to the next.
+RUNS_MAX = 65_536
+_SIZE_MAX = 512 << 10  # a record must fit into a node of the metadata store, of 1 MiB
+
+Group = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One declaration. `runs`: inclusive, ascending, apart from each other."""
+
+    by: str
+    reason: str
+    at_ms: int
+    bookies: tuple[BookieId, ...]
+    runs: tuple[IdRange, ...]
+
+    @property
+    def count(self) -> int:
+        """Return how many entries it declares lost."""
+        return sum(last - first + 1 for first, last in self.runs)
+
+
+def load(value: bytes) -> tuple[Act, ...]:
+    """Return the acts in a note, the first one first; none where it is not such a note, or has more than RUNS_MAX
+    runs."""
+    try:
+        acts = tuple(_act(one) for one in json.loads(value))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ()
+    return acts if sum(len(each.runs) for each in acts) <= RUNS_MAX else ()
+
+
+def dump(acts: Sequence[Act]) -> bytes:
+    """Return the note. Raises BadInput when it declares more than a record may."""
+    said = [
+        {
+            "by": each.by,
+            "reason": each.reason,
+            "atMs": each.at_ms,
+            "bookies": each.bookies,
+            "entries": list(_groups(each.runs)),
+        }
+        for each in acts
+    ]
+    value = json.dumps(said, separators=(",", ":")).encode()
+    if len(value) > _SIZE_MAX or load(value) != tuple(acts):
+        raise errors.BadInput(
+            f"the lost entries are {sum(len(each.runs) for each in acts)} runs, and {len(value)} bytes of a record:"
+            f" more than {RUNS_MAX} runs, or {_SIZE_MAX} bytes; save what is left of the ledger in another one, and"
+            " delete it"
+        )
+    return value
+
+
+def merged(acts: Iterable[Act]) -> list[IdRange]:
+    """Return the runs of all acts: ascending, none touching the next."""
+    found: list[IdRange] = []
+    for first, last in sorted(run for act in acts for run in act.runs):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return found
+
+
+def _act(said: dict[str, object]) -> Act:
+    bookies, groups, at_ms = said["bookies"], said["entries"], said["atMs"]
+    if not (isinstance(bookies, list) and isinstance(groups, list) and isinstance(at_ms, int)):
+        raise TypeError
+    runs: list[IdRange] = []
+    for group in groups:
+        first, last_start, size, period = group
+        if not all(isinstance(number, int) for number in group) or not 0 <= first <= last_start < 1 << 63 or size < 1:
+            raise ValueError
+        starts = range(first, last_start + 1, period) if period else range(first, first + 1)
+        if len(starts) > RUNS_MAX or len(runs) + len(starts) > RUNS_MAX:
+            raise ValueError
+        runs += [(EntryId(start), EntryId(start + size - 1)) for start in starts]
+    return Act(str(said["by"]), str(said["reason"]), at_ms, tuple(BookieId(str(one)) for one in bookies), tuple(runs))
+
+
+def _groups(runs: Iterable[IdRange]) -> Iterator[Group]:
+    """Yield the runs, those of one size in one step together."""
+    group: Group | None = None
+    for first, last in runs:
+        size = last - first + 1
+        if group is not None:
+            start, last_start, known_size, period = group
+            if known_size == size and period in (0, first - last_start):
+                group = (start, first, size, first - last_start)
+                continue
+            yield group
+        group = (first, first, size, 0)
+    if group is not None:
+        yield group

@@ -1,0 +1,109 @@
+"""The note of entries that a person declared lost, and what its bookies then owe (spec/metadata.md#M57)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bookie.base import errors
+from bookie.base.ids import BookieId, EntryId
+from bookie.metadata import lost_entries
+from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.metadata.lost_entries import KEY, RUNS_MAX, Act
+
+BOOKIES = tuple(BookieId(f"bookie-{number}") for number in range(4))
+
+
+def act(*runs: tuple[int, int]) -> Act:
+    return Act("ann", "the rack burnt", 12, BOOKIES[:2], tuple((EntryId(a), EntryId(b)) for a, b in runs))
+
+
+def closed(last: int, *acts: Act) -> LedgerMetadata:
+    made = new_ledger(ensemble_size=3, write_quorum=2, ack_quorum=2, bookies=BOOKIES[:3])
+    made = made.with_ensemble(EntryId(10), (BOOKIES[0], BOOKIES[3], BOOKIES[2]))
+    return made.closed(EntryId(last), 100).with_custom(KEY, lost_entries.dump(acts))
+
+
+runs_of = st.lists(st.integers(0, 60), unique=True, max_size=25).map(
+    lambda entries: [(each, each) for each in sorted(entries)]
+)
+
+
+@given(runs_of)
+def test_what_is_noted_is_read_again(runs: list[tuple[int, int]]) -> None:
+    noted = act(*runs)
+    assert lost_entries.load(lost_entries.dump([noted])) == (noted,)
+    assert noted.count == len(runs)
+
+
+def test_every_third_entry_of_a_long_ledger_is_one_group() -> None:
+    noted = act(*((entry, entry) for entry in range(1, 3 * RUNS_MAX, 3)))
+    value = lost_entries.dump([noted])
+    assert len(value) < 200
+    assert json.loads(value)[0]["entries"] == [[1, 3 * RUNS_MAX - 2, 1, 3]]
+    assert lost_entries.load(value) == (noted,)
+
+
+def test_more_runs_than_a_record_takes_are_refused_and_declare_nothing() -> None:
+    noted = act(*((entry, entry) for entry in range(0, 2 * RUNS_MAX + 2, 2)))
+    with pytest.raises(errors.BadInput, match="more than 65536 runs"):
+        lost_entries.dump([noted])
+    said = [{"by": "a", "reason": "b", "atMs": 1, "bookies": [], "entries": [[0, 1 << 62, 1, 2]]}]
+    assert lost_entries.load(json.dumps(said).encode()) == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"{}",
+        b"[1]",
+        b"[{}]",
+        b"[" * 100_000,
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,5]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[5,0,1,0]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[-5,0,1,1]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,0,0,0]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[["0",0,1,0]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,9,1,-1]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,0.5,1,1]]}]',
+    ],
+)
+def test_a_strangers_note_declares_nothing(value: bytes) -> None:
+    metadata = closed(19).with_custom(KEY, value)
+    assert metadata.lost_runs() == []
+    assert list(metadata.owed_ranges()) == list(metadata.segment_ranges())
+    assert metadata.loss_of(EntryId(0)) is None
+
+
+@given(runs_of, runs_of, st.integers(-1, 40))
+def test_what_is_owed_is_all_but_what_was_declared_lost(
+    first: list[tuple[int, int]], second: list[tuple[int, int]], last: int
+) -> None:
+    metadata = closed(max(last, 9), act(*first), act(*second))
+    lost = {entry for entry, _ in (*first, *second)}
+    owed = {
+        (segment.bookies, entry)
+        for segment, low, high in metadata.owed_ranges()
+        for entry in range(low, (-1 if high is None else high) + 1)
+    }
+    everything = {
+        (segment.bookies, entry)
+        for segment, low, high in metadata.segment_ranges()
+        for entry in range(low, (-1 if high is None else high) + 1)
+    }
+    assert owed == {(bookies, entry) for bookies, entry in everything if entry not in lost}
+    assert all((metadata.loss_of(EntryId(entry)) is not None) == (entry in lost) for entry in range(41))
+
+
+def test_a_ledger_without_an_end_owes_everything_whatever_its_maker_noted() -> None:
+    made = new_ledger(ensemble_size=3, write_quorum=2, ack_quorum=2, bookies=BOOKIES[:3])
+    made = made.with_ensemble(EntryId(10), (BOOKIES[0], BOOKIES[3], BOOKIES[2]))  # the first segment has its end
+    noted = made.with_custom(KEY, lost_entries.dump([act((0, 5))]))
+    assert list(noted.owed_ranges()) == list(noted.segment_ranges())
+    assert noted.loss_of(EntryId(3)) is None
