@@ -44,6 +44,12 @@ def add_parser(verbs: Any) -> None:
         metavar="SECONDS",
         help="between two comparisons with bookies' lists; 0: never (600)",
     )
+    made.add_argument(
+        "--probe-interval",
+        type=int,
+        metavar="SECONDS",
+        help="between two comparisons that read of each share the lowest and the highest entry; 0: never (604800)",
+    )
     made.add_argument("--check-rate", type=int, metavar="N", help="compare at most so many ledgers a second (200)")
     made.add_argument(
         "--open-ledger-grace",
@@ -72,6 +78,7 @@ def _options(arguments: argparse.Namespace) -> Any:
         "loss_delay_ms": arguments.loss_delay,
         "audit_interval_ms": arguments.audit_interval,
         "check_interval_ms": arguments.check_interval,
+        "probe_interval_ms": arguments.probe_interval,
         "open_ledger_grace_ms": arguments.open_ledger_grace,
     }
     given |= {name: None if value is None else value * 1000 for name, value in seconds.items()}

@@ -29,19 +29,23 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What one bookie says that it holds of one ledger. `groups` None: it did not say, for this `reason`."""
+    """What one bookie says that it holds of one ledger. `groups` None: it did not say, for this `reason`; with groups
+    too, `reason` tells what it did not say. `damaged`: entries that were read, and of which it gave no good copy."""
 
     groups: Sequence[Group] | None
     reason: str = ""
+    damaged: Collection[EntryId] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """So many entries of sealed segments are missing on one bookie; `first` is the lowest of them."""
+    """So many entries of sealed segments are missing on one bookie; `first` is the lowest of them. `damaged`: so many
+    of them it has, and gave no good copy when they were read; the others of its share were not read."""
 
     bookie_id: BookieId
     count: int
     first: EntryId
+    damaged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +87,39 @@ def judge(
             waits.append(f"bookie {bookie_id} is away, not long enough yet to count as lost, or under maintenance")
         elif standings[bookie_id] is Standing.PRESENT and bookie_id in holdings:
             held = holdings[bookie_id]
-            if held.groups is None:
+            if held.reason:
                 waits.append(f"bookie {bookie_id} does not say what it holds: {held.reason}")
-                continue
-            shortage = shortage_of(metadata, bookie_id, held.groups)
+            shortage = shortage_of(metadata, bookie_id, held)
             fills += [] if shortage is None else [shortage]
     return Mending(tuple(fills), lost, bool(lost) and leaving.must_end_first(metadata, lost), tuple(waits))
 
 
-def shortage_of(metadata: LedgerMetadata, bookie_id: BookieId, groups: Sequence[Group]) -> Shortage | None:
-    """Return what the bookie lacks of the segments that have an end; None when it lacks nothing."""
-    count, lowest = 0, list[EntryId]()
+def shortage_of(metadata: LedgerMetadata, bookie_id: BookieId, held: Holding) -> Shortage | None:
+    """Return what the bookie is known to lack of the segments that have an end; None when nothing is."""
+    damaged = len(held.damaged)
+    count, lowest = damaged, list(held.damaged)
+    groups = held.groups
     for share, first, last in _shares(metadata, bookie_id):
+        if groups is None:
+            break
         lacking = share.count(first, last) - share.count_held(groups, first, last)
         if lacking:
             absent = share.first_absent(groups, first, last)
             assert absent is not None, "entries are missing, and none is the first"
             count += lacking
             lowest.append(absent)
-    return Shortage(bookie_id, count, lowest[0]) if lowest else None
+    return Shortage(bookie_id, count, min(lowest), damaged) if lowest else None
+
+
+def ends_of(metadata: LedgerMetadata, bookie_id: BookieId, groups: Sequence[Group] | None) -> list[EntryId]:
+    """Return the lowest and the highest entry of the bookie's share of each segment that has an end: those of them that
+    it lists, where it gives a list."""
+    return [
+        entry_id
+        for share, first, last in _shares(metadata, bookie_id)
+        for entry_id in share.ends(first, last)
+        if groups is None or share.count_held(groups, entry_id, entry_id)
+    ]
 
 
 def share_size(metadata: LedgerMetadata, bookie_id: BookieId) -> int:

@@ -40,6 +40,15 @@ class Share:
             else:
                 number += self.size - place
 
+    def ends(self, first: int, last: int) -> list[EntryId]:
+        """Return the lowest and the highest entry of first..last that are in the share; one if they are the same, none
+        if there is none."""
+        lowest = next(self.entries(first, last), None)
+        if lowest is None:
+            return []
+        highest = next(number for number in range(last, first - 1, -1) if self.count(number, number))
+        return list(dict.fromkeys([lowest, EntryId(highest)]))
+
     def count_held(self, groups: Sequence[Group], first: int, last: int) -> int:
         """Return how many entries of the share in first..last are in `groups`."""
         return sum(self._count_in(group, first, last) for group in _touching(groups, first, last))

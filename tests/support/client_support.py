@@ -56,6 +56,7 @@ class FakeBookie:
         self.lac_status = Status.EOK  # of an answer to READ_LAC that has a body
         self.knows_batches = True
         self.tells_synced = False
+        self.listed: list[tuple[int, int]] = []  # runs (first, count) that it says it holds, of any ledger
         self.free_bytes = 1 << 30
         self.in_memory: set[tuple[LedgerId, EntryId]] = set()  # acknowledged, not on disk (deferred sync)
         self.life: Life | None = None  # None: like Java's, it does not say
@@ -172,6 +173,9 @@ class FakeBookie:
             case messages.BookieInfoRequest():
                 life = self.life if request.requested & codes.INFO_LIFE else None
                 return messages.BookieInfoResponse(request.txn, 3, Status.EOK, 1 << 40, self.free_bytes, *(life or ()))
+            case messages.ListEntriesRequest():
+                body = wire_support.encode_runs(self.listed)
+                return messages.ListEntriesResponse(request.txn, 3, Status.EOK, request.ledger_id, body)
             case messages.ForceRequest():
                 self.in_memory = {held for held in self.in_memory if held[0] != request.ledger_id}
                 return messages.ForceResponse(request.txn, 3, Status.EOK, request.ledger_id)

@@ -14,6 +14,7 @@ from typing import Any
 
 from bookie import connect
 from bookie.base import ids
+from bookie.client.repair import election
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.client.repair.daemon import AutoRecoveryDaemon
@@ -22,7 +23,7 @@ from bookie.client.repair.membership import Membership
 from bookie.client.shared import Shared
 from bookie.client.tasks import Tasks
 from bookie.metadata import paths
-from bookie.ports.metadata_store import find_children
+from bookie.ports.metadata_store import find, find_children
 from bookie.runtime import log, loop
 
 POLL_S = 0.02
@@ -57,10 +58,15 @@ class Child:
         return None
 
     async def _until_voted(self) -> None:
+        """By sessions: a test may start two of one name."""
+        store, votes = self._shared.ledgers.store, paths.auditor_votes(self._shared.ledgers.root)
+
         async def has_voted() -> bool:
-            first = await self._recovery.auditor()
-            is_leading = self._daemon.auditor.counts.is_leading
-            return first is not None and is_leading == (first == self._told["name"])
+            names = sorted(await find_children(store, votes), key=election.order)
+            found = [await find(store, f"{votes}/{name}") for name in names]
+            owners = [each.owner for each in found if each is not None]
+            is_first = owners[:1] == [store.session_id]
+            return store.session_id in owners and self._daemon.auditor.counts.is_leading == is_first
 
         await _until(has_voted)
 

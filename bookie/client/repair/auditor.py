@@ -102,13 +102,18 @@ class Auditor:
                         raise
                     log.warning("audit broken off, it is tried again reason=%s", error)
                 with contextlib.suppress(TimeoutError):
-                    # Nothing tells that the time of a bookie is over.
-                    async with asyncio.timeout(self._members.until_loss_ms(self._options.poll_ms) / 1000):
+                    async with asyncio.timeout(self._pause_ms() / 1000):
                         await self._changed.wait()
         finally:
             for end in ends:
                 end()
             self.counts.is_leading = False
+
+    def _pause_ms(self) -> float:
+        """Return how long to wait for a change: nothing tells that the time of a bookie, or of a look, has come."""
+        due_ns = self._plan.until_due_ns(self._shared.pool.now_ns())
+        at_most_ms = self._members.until_loss_ms(self._options.poll_ms)
+        return at_most_ms if due_ns is None else min(at_most_ms, due_ns / NS_PER_MS)
 
     async def withdraw(self) -> None:
         """Give up the vote."""
@@ -149,6 +154,7 @@ class Auditor:
         return AuditTimes(
             audit_ns=options.audit_interval_ms * NS_PER_MS,
             check_ns=options.check_interval_ms * NS_PER_MS,
+            probe_ns=options.probe_interval_ms * NS_PER_MS,
             grace_ns=options.return_grace_ms * NS_PER_MS,
         )
 
@@ -240,5 +246,5 @@ class Auditor:
         holdings: dict[BookieId, Holding] = {}
         if asked:
             self.counts.compared += 1
-            holdings = await self._holdings.ask(ledger_id, metadata, asked, reads=False)
+            holdings = await self._holdings.ask(ledger_id, metadata, asked, reads=False, probes=audit.probes)
         return mending.judge(metadata, standings, holdings)

@@ -16,6 +16,9 @@ class AutoRecoveryOptions:
     audit_interval_ms: int = 3_600_000
     # Between two comparisons of every bookie's lists with the metadata; 0: none. Java's is a week.
     check_interval_ms: int = 600_000
+    # Between two comparisons that also read: the ends of what each bookie should have of each segment, since a list
+    # comes from an index, whatever became of the bytes. Java's check is this one, and weekly. 0: none.
+    probe_interval_ms: int = 604_800_000
     # Ledgers compared a second: a list costs a bookie a walk of its index.
     check_ledgers_per_s: int = 200
     # A bookie that came back fills its own holes first (IntegrityOptions.fill_after_boot), then it is compared.
@@ -36,7 +39,14 @@ class AutoRecoveryOptions:
     poll_ms: int = 5_000
 
     def __post_init__(self) -> None:
-        may_be_zero = ("loss_delay_ms", "check_interval_ms", "return_grace_ms", "open_ledger_grace_ms", "bytes_per_s")
+        may_be_zero = (
+            "loss_delay_ms",
+            "check_interval_ms",
+            "probe_interval_ms",
+            "return_grace_ms",
+            "open_ledger_grace_ms",
+            "bytes_per_s",
+        )
         wrong = [
             f"{each.name} is {getattr(self, each.name)}"
             for each in fields(self)

@@ -51,7 +51,7 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     gone = await shared.watcher.look(named)
     standings = mending.standings_of(named, shared.watcher.records, gone)
     present = [each for each in named if standings[each] is Standing.PRESENT]
-    holdings = await Holdings(shared).ask(ledger_id, metadata, present, reads=True)
+    holdings = await Holdings(shared).ask(ledger_id, metadata, present, reads=True, probes=True)
     found = mending.judge(metadata, standings, holdings)
     mark = await Marks(ledgers.store, ledgers.root).find(ledger_id)
     holder = (await recovery.locks()).get(ledger_id, "")
@@ -79,8 +79,9 @@ async def _tell_of_fills(shared: Shared, told: Explanation) -> None:
     for each in told.found.fills:
         held, said = await _who_has(shared, told.ledger_id, told.metadata, each.first)
         ack = told.metadata.ack_quorum
+        damaged = f" ({each.damaged} of them are there and damaged, and more may be)" if each.damaged else ""
         told.needs.append(
-            f"bookie {each.bookie_id} lacks {each.count} entries, the first is {each.first}; of its write set"
+            f"bookie {each.bookie_id} lacks {each.count} entries{damaged}, the first is {each.first}; of its write set"
             f" {', '.join(told.metadata.write_set(each.first))} (an ack quorum is {ack}) {_list(held)} it"
         )
         if held:

@@ -2,7 +2,7 @@
 
 For each ledger: lock, read its record after a sync, ask the bookies it names what they hold, and then, in this order,
 
-    fill in place        copy what a named bookie lacks to that bookie; the metadata does not change
+    fill in place        copy what a named bookie lacks, or has damaged, to that bookie; the metadata does not change
     end                  recover a ledger whose last ensemble names a lost bookie, once its writer is silent
     replace              copy a lost bookie's share to others and name those (`evacuation`, with its transaction)
 
@@ -24,6 +24,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -56,6 +57,9 @@ log = logging.getLogger(__name__)
 _FILL_ENTRIES = 2_048
 # Entries of one ledger that nobody gives, before it is left for now.
 _UNREADABLE_MAX = 64
+# Entries read of a bookie that gave no good copy of some, between two forces of it. No more than may be unreadable: so
+# a copy of them tries each.
+_RENEW_ENTRIES = _UNREADABLE_MAX
 # Looks at one ledger in one attempt: each but the last did something.
 _LOOKS_MAX = 20
 _TOKEN_BYTES = 8
@@ -374,7 +378,7 @@ class ReplicationWorker:
         named = mending.named(metadata)
         standings = self._members.standings(named)
         present = [each for each in named if standings[each] is Standing.PRESENT]
-        holdings = await self._holdings.ask(ledger_id, metadata, present, reads=True)
+        holdings = await self._holdings.ask(ledger_id, metadata, present, reads=True, probes=True)
         return mending.judge(metadata, standings, holdings)
 
     # ---- filling in place --------------------------------------------------------------------------------------------
@@ -385,12 +389,14 @@ class ReplicationWorker:
         """Fill every hole that can be filled; return why the others cannot."""
         troubles = []
         for shortage in found.fills:
-            try:
-                await self._fill(ledger_id, metadata, shortage.bookie_id, attempts)
-            except BookieError as error:
-                if error.fatal:
-                    raise
-                troubles.append(str(error))
+            steps = [partial(self._fill, attempts=attempts)] + ([partial(self._renew)] if shortage.damaged else [])
+            for step in steps:
+                try:
+                    await step(ledger_id, metadata, shortage.bookie_id)
+                except BookieError as error:
+                    if error.fatal:
+                        raise
+                    troubles.append(str(error))
         return troubles
 
     async def _fill(
@@ -423,10 +429,30 @@ class ReplicationWorker:
             attempts.left_at[bookie_id] = tried_to
             attempts.failures = max(0, attempts.failures - 1)  # the pauses grow once all was tried
         if failed:
-            first = min(failed)
-            raise LedgerBlocked(f"{failed[first]}{f' (and {len(failed) - 1} more entries)' if len(failed) > 1 else ''}")
+            raise LedgerBlocked(_one_of(failed))
         if began_at != INVALID_ENTRY_ID:
             raise LedgerBlocked(f"no bookie gave a good copy of entries up to {began_at}: they are asked for again")
+
+    async def _renew(self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie_id: BookieId) -> None:
+        """Copy to `bookie_id` again, durably, what it lists and gives no good copy of: its whole share is read, since
+        only the ends were. Raises LedgerBlocked when that leaves something, after all that can be had was copied."""
+        life = await self._bookies.life(bookie_id)
+        failed: dict[EntryId, str] = {}
+        share = mending.missing_entries(metadata, bookie_id, ())  # the whole of it
+        while batch := list(itertools.islice(share, _RENEW_ENTRIES)):
+            damaged = await self._holdings.damaged(ledger_id, metadata, bookie_id, batch)
+            if not damaged:
+                continue
+            _, problems = await self._copy(ledger_id, metadata, bookie_id, damaged)
+            await self._bookies.force(bookie_id, ledger_id)
+            if await self._bookies.life(bookie_id) != life:
+                raise LedgerBlocked(f"bookie {bookie_id} restarted while it was filled: it is asked again")
+            copied = [each for each in damaged if each not in problems]
+            for each in await self._holdings.damaged(ledger_id, metadata, bookie_id, copied):
+                problems[each] = f"bookie {bookie_id} acknowledged entry {each} and gives no good copy of it"
+            failed |= dict(itertools.islice(problems.items(), max(0, _UNREADABLE_MAX - len(failed))))
+        if failed:
+            raise LedgerBlocked(_one_of(failed))
 
     async def _copy(
         self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie_id: BookieId, entries: Sequence[EntryId]
@@ -511,3 +537,8 @@ class ReplicationWorker:
                     "it is open, and its writer may be alive: it is given time to replace the lost bookie by itself"
                 )
         await recovery.recover(self._shared, ledger_id)
+
+
+def _one_of(failed: dict[EntryId, str]) -> str:
+    """Return why the lowest of these entries could not be copied, and how many more."""
+    return f"{failed[min(failed)]}{f' (and {len(failed) - 1} more entries)' if len(failed) > 1 else ''}"

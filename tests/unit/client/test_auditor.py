@@ -2,16 +2,21 @@
 
 import asyncio
 
+from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import NS_PER_S
 from bookie.client import Client
 from bookie.client.repair import explaining
 from bookie.client.repair.auditor import Auditor
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
+from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
 from bookie.metadata import paths
 from bookie.metadata.ledger import new_ledger
-from client_support import Fleet, tell
+from bookie.metadata.repair import Underreplicated
+from bookie.wire import messages
+from client_support import MUTE, Fleet, tell
 from story_support import story
 
 ROOT = "/ledgers"
@@ -89,3 +94,103 @@ async def test_a_person_is_told_which_segment_lies_too_close_and_what_would_move
         assert "in 1 zones on average, and could be in 2" in told.misplaced[0].reason
         assert any("recover-bookie BOOKIE --ledger 1" in each for each in told.helps)
         assert (await explaining.explain(client.shared, spread)).misplaced == ()
+
+
+async def find_mark(marks: Marks, ledger_id: LedgerId) -> Underreplicated:
+    found = await marks.find(ledger_id)
+    assert found is not None
+    return found.record
+
+
+def spoilt(fleet: Fleet, ledger_id: LedgerId, entry_id: int, by: str) -> None:
+    body = fleet[by].entries[ledger_id, EntryId(entry_id)]
+    fleet[by].entries[ledger_id, EntryId(entry_id)] = body[:-1] + bytes([body[-1] ^ 1])
+
+
+async def ten_entries(fleet: Fleet, client: Client) -> LedgerId:
+    async with await client.create() as writer:
+        await writer.append_many([b"entry %d" % number for number in range(10)])
+    await fleet.until(lambda: all(len(each.ids(writer.id)) == 10 for each in fleet.bookies), "every copy")
+    return writer.id
+
+
+def looks(fleet: Fleet, client: Client, **options: int) -> Auditor:
+    given = AutoRecoveryOptions(**options)
+    recovery = AutoRecovery(fleet.store, ROOT)
+    return Auditor(client.shared, recovery, Membership(client.shared, recovery, given), BookieId("me:1"), given)
+
+
+@story(tell)
+async def test_what_a_bookie_lists_and_cannot_give_is_marked_by_the_comparison_that_reads(fleet: Fleet) -> None:
+    """As Java's auditor does: its entry logs are gone, its index is not."""
+    async with fleet.client() as client:
+        bad, gone = await ten_entries(fleet, client), await ten_entries(fleet, client)
+        await ten_entries(fleet, client)
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 10)]
+        spoilt(fleet, bad, 9, "b1")
+        fleet["b2"].script = lambda request: (
+            Status.EIO if isinstance(request, messages.ReadRequest) and request.ledger_id == gone else None
+        )
+
+        lists_only = looks(fleet, client, probe_interval_ms=0)
+        await lists_only.turn()
+        assert (lists_only.counts.audits, lists_only.counts.marked) == (1, 0)
+        await lists_only.withdraw()
+        reading = looks(fleet, client)
+        await reading.turn()
+
+        assert reading.counts.marked == 2
+        marks = Marks(fleet.store, ROOT)
+        assert [(await find_mark(marks, each)).missing for each in (bad, gone)] == [("b1",), ("b2",)]
+
+
+@story(tell)
+async def test_a_bookie_that_gives_no_lists_is_read_too_and_one_that_is_too_busy_is_not_marked(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await ten_entries(fleet, client)
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 10)]
+        fleet["b1"].script = lambda request: MUTE if isinstance(request, messages.ListEntriesRequest) else None
+        del fleet["b1"].entries[ledger_id, EntryId(0)]
+        fleet["b2"].script = lambda request: (
+            Status.ETOOMANYREQUESTS if isinstance(request, messages.ReadRequest) else None
+        )
+        reading = looks(fleet, client)
+
+        await reading.turn()
+
+        assert reading.counts.marked == 1
+        assert (await find_mark(Marks(fleet.store, ROOT), ledger_id)).missing == ("b1",)
+
+
+@story(tell)
+async def test_a_comparison_comes_when_its_time_is_over_and_not_at_the_next_poll(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        reading = looks(fleet, client, check_interval_ms=7_000, poll_ms=600_000)
+        running = asyncio.ensure_future(reading.run())
+
+        await asyncio.sleep(6)
+        assert reading.counts.audits == 1
+        await asyncio.sleep(10)
+        assert reading.counts.audits == 3
+        running.cancel()
+
+
+@story(tell)
+async def test_a_bookie_that_never_answers_a_read_costs_an_audit_few_timeouts_and_others_are_read(
+    fleet: Fleet,
+) -> None:
+    async with fleet.client() as client:
+        ledgers = [await ten_entries(fleet, client) for _ in range(20)]
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 10)]
+        fleet["b1"].script = lambda request: MUTE if isinstance(request, messages.ReadRequest) else None
+        spoilt(fleet, ledgers[-1], 0, "b2")
+        reading, began_ns = looks(fleet, client), fleet.machine.loop.now_ns
+
+        await reading.turn()
+
+        assert (reading.counts.audits, reading.counts.marked) == (1, 1)
+        assert fleet.machine.loop.now_ns - began_ns < 15 * NS_PER_S  # each read may take 5
+        assert (await find_mark(Marks(fleet.store, ROOT), ledgers[-1])).missing == ("b2",)

@@ -14,7 +14,7 @@ from bookie.client.repair.membership import Membership
 from bookie.client.repair.replication_worker import ReplicationWorker
 from bookie.wire import messages
 from bookie.wire.messages import Request
-from client_support import MUTE, Fleet, tell
+from client_support import MUTE, Fleet, obey, tell
 from story_support import story
 
 ROOT = "/ledgers"
@@ -83,6 +83,112 @@ async def test_what_was_filled_in_place_is_forced_before_the_mark_goes(fleet: Fl
         assert fleet["b1"].ids(ledger_id) == list(range(10))
         assert await Marks(fleet.store, ROOT).find(ledger_id) is None
         assert worker.counts.mended == 1
+
+
+def spoil(fleet: Fleet, ledger_id: LedgerId, entries: range, by: str = "b1") -> None:
+    """The bookie has them still, and with other bytes."""
+    for each in entries:
+        body = fleet[by].entries[ledger_id, EntryId(each)]
+        fleet[by].entries[ledger_id, EntryId(each)] = body[:-1] + bytes([body[-1] ^ 1])
+
+
+def lists_all(fleet: Fleet, count: int) -> None:
+    """The bookies give lists now, from an index that knows nothing of what became of the bytes."""
+    for bookie in fleet.bookies:
+        bookie.listed, bookie.script = [(0, count)], obey
+
+
+@story(tell)
+async def test_what_is_listed_and_damaged_is_copied_again_all_of_it_and_only_then_the_mark_goes(fleet: Fleet) -> None:
+    """The ends alone are read to see that; the damage between them is found when they are bad."""
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(0))
+        good = dict(fleet["b1"].entries)
+        spoil(fleet, ledger_id, range(1))
+        spoil(fleet, ledger_id, range(4, 6))
+        lists_all(fleet, 10)
+        fleet["b1"].requests.clear()
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        asked = fleet["b1"].requests
+        adds = [place for place, each in enumerate(asked) if isinstance(each, messages.AddRequest)]
+        forces = [place for place, each in enumerate(asked) if isinstance(each, messages.ForceRequest)]
+        assert len(adds) == 3, worker.blocked
+        assert forces[-1] > adds[-1]
+        assert fleet["b1"].entries == good
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is None
+
+
+@story(tell)
+async def test_a_damaged_entry_that_nobody_gives_stays_marked_and_the_others_are_copied_again(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(0))
+        good = dict(fleet["b1"].entries)
+        spoil(fleet, ledger_id, range(6))
+        for other in ("b0", "b2"):
+            spoil(fleet, ledger_id, range(1), by=other)
+        lists_all(fleet, 10)
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert "entry 0: no bookie gave a good copy" in worker.blocked[ledger_id]
+        assert {key for key, body in fleet["b1"].entries.items() if body != good[key]} == {(ledger_id, EntryId(0))}
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
+
+
+@story(tell)
+async def test_a_bookie_that_takes_a_copy_and_gives_a_bad_one_still_is_told_of(fleet: Fleet) -> None:
+    def broken(request: Request) -> Status | str | None:
+        return Status.EIO if isinstance(request, messages.ReadRequest) and request.entry_id == 0 else None
+
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(0))
+        lists_all(fleet, 10)
+        fleet["b1"].script = broken
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert "b1 acknowledged entry 0 and gives no good copy of it" in worker.blocked[ledger_id]
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
+
+
+@story(tell)
+async def test_a_mark_stays_while_a_bookie_does_not_let_what_it_lists_be_read(fleet: Fleet) -> None:
+    def busy(request: Request) -> Status | str | None:
+        return Status.ETOOMANYREQUESTS if isinstance(request, messages.ReadRequest) else None
+
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(0))
+        lists_all(fleet, 10)
+        fleet["b1"].script = busy
+        worker = worker_of(client)
+
+        await worker.turn()
+        assert "b1 does not say what it holds" in worker.blocked[ledger_id]
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
+
+        fleet["b1"].script = obey
+        await fleet.machine.loop.sleep_ns(10 * NS_PER_S)
+        await worker.turn()
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is None
+
+
+@story(tell)
+async def test_damage_on_a_bookie_that_gives_no_lists_is_copied_again(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(7, 8))
+        good = dict(fleet["b0"].entries)
+        spoil(fleet, ledger_id, range(4, 6))
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert worker.counts.mended == 1, worker.blocked
+        assert fleet["b1"].entries == good
 
 
 @story(tell)

@@ -92,10 +92,42 @@ def test_missing_entries_are_those_of_the_write_sets_that_are_not_there(held: se
     bookie = metadata.last_segment.bookies[index]
     wanted = [each for each in range(10) if bookie in metadata.write_set(EntryId(each)) and each not in held]
 
-    shortage = mending.shortage_of(metadata, bookie, groups)
+    shortage = mending.shortage_of(metadata, bookie, Holding(groups))
 
     assert list(mending.missing_entries(metadata, bookie, groups)) == wanted
     assert shortage == (Shortage(bookie, len(wanted), EntryId(wanted[0])) if wanted else None)
+
+
+def test_what_a_bookie_lists_and_gives_no_good_copy_of_is_missing_beside_what_it_does_not_list() -> None:
+    five = Holding([(0, 0, 5, 0)], damaged=[EntryId(0)])
+
+    found = judged(CLOSED, a=ALL, b=five, c=Holding(ALL.groups, damaged=[EntryId(9)]))
+
+    assert found.fills == (Shortage(B, 6, EntryId(0), damaged=1), Shortage(C, 1, EntryId(9), damaged=1))
+    assert found.missing == (B, C)
+
+
+def test_one_that_gives_no_list_is_known_to_lack_what_was_read_and_the_rest_is_waited_for() -> None:
+    found = judged(CLOSED, a=ALL, b=Holding(None, "no lists", damaged=[EntryId(9)]), c=ALL)
+
+    assert found.fills == (Shortage(B, 1, EntryId(9), damaged=1),)
+    assert found.waits == ("bookie b:1 does not say what it holds: no lists",)
+
+
+def test_one_that_lists_all_and_did_not_let_it_be_read_is_not_whole_and_lacks_nothing() -> None:
+    found = judged(CLOSED, a=ALL, b=Holding(ALL.groups, "too busy"), c=ALL)
+
+    assert not found.is_whole
+    assert found.missing == ()
+
+
+def test_the_ends_of_a_share_are_those_of_each_segment_with_an_end_as_far_as_they_are_listed() -> None:
+    metadata = new_ledger(ensemble_size=3, write_quorum=2, ack_quorum=2, bookies=(A, B, C))
+    metadata = metadata.with_ensemble(EntryId(5), (D, B, C)).closed(EntryId(9), 1)  # b's share: 0, 1, 3, 4 and 6, 7, 9
+
+    assert mending.ends_of(metadata, B, None) == [0, 4, 6, 9]
+    assert mending.ends_of(metadata, B, [(4, 4, 3, 0)]) == [4, 6]
+    assert mending.ends_of(metadata, D, None) == [5, 9]
 
 
 # ---- who is lost -----------------------------------------------------------------------------------------------------
@@ -127,7 +159,7 @@ NOBODY: frozenset[BookieId] = frozenset()
 
 
 def test_a_loss_is_looked_at_once_and_again_after_the_bookie_came_back() -> None:
-    plan = AuditTimes(audit_ns=1_000, check_ns=0, grace_ns=10)
+    plan = AuditTimes(audit_ns=1_000, check_ns=0, probe_ns=0, grace_ns=10)
     first = plan.due(NOBODY, 0)
     assert first is not None
     plan.done(first, NOBODY, 0)
@@ -142,7 +174,7 @@ def test_a_loss_is_looked_at_once_and_again_after_the_bookie_came_back() -> None
 
 
 def test_a_bookie_that_came_back_is_compared_after_its_grace() -> None:
-    plan = AuditTimes(audit_ns=1_000, check_ns=0, grace_ns=10)
+    plan = AuditTimes(audit_ns=1_000, check_ns=0, probe_ns=0, grace_ns=10)
     plan.done(Audit(""), NOBODY, 0)
 
     plan.returned([B], 5)
@@ -157,7 +189,7 @@ def test_a_bookie_that_came_back_is_compared_after_its_grace() -> None:
 
 
 def test_looks_come_at_their_intervals_and_when_somebody_asks() -> None:
-    plan = AuditTimes(audit_ns=1_000, check_ns=300, grace_ns=10)
+    plan = AuditTimes(audit_ns=1_000, check_ns=300, probe_ns=0, grace_ns=10)
     first = plan.due(NOBODY, 0)
     assert first is not None
     assert first.compares_all
@@ -173,3 +205,34 @@ def test_looks_come_at_their_intervals_and_when_somebody_asks() -> None:
     assert asked == Audit("asked for")
     plan.done(asked, NOBODY, 301)
     assert plan.due(NOBODY, 302) is None
+
+
+def test_a_comparison_reads_when_the_time_for_that_is_over_and_no_look_reads_without_one() -> None:
+    plan = AuditTimes(audit_ns=1_000, check_ns=300, probe_ns=500, grace_ns=10)
+    first = plan.due(NOBODY, 0)
+    assert first is not None
+    assert first.probes
+    plan.done(first, NOBODY, 0)
+
+    lists = plan.due(NOBODY, 300)
+    assert lists == Audit("interval of the comparison", compares_all=True)
+    plan.done(lists, NOBODY, 300)
+    plan.ask()
+    asked = plan.due(NOBODY, 599)
+    assert asked == Audit("asked for")
+    plan.done(asked, NOBODY, 599)
+    reads = plan.due(NOBODY, 600)
+    assert reads == Audit("interval of the comparison", compares_all=True, probes=True)
+    assert plan.due(NOBODY, 601) == reads  # it broke off: due still
+
+
+def test_it_is_told_how_long_it_is_until_the_next_look() -> None:
+    plan = AuditTimes(audit_ns=1_000, check_ns=300, probe_ns=500, grace_ns=10)
+    assert plan.until_due_ns(0) is None  # it is due
+    plan.done(Audit("", compares_all=True), NOBODY, 0)
+
+    assert plan.until_due_ns(100) == 200
+    plan.returned([B], 150)
+    assert plan.until_due_ns(155) == 5
+    assert plan.until_due_ns(300) == 700  # the others are due, and something stands against them
+    assert AuditTimes(audit_ns=9, check_ns=0, probe_ns=0, grace_ns=1).until_due_ns(5) is None

@@ -38,6 +38,7 @@ def test_a_share_is_every_entry_whose_write_set_has_the_bookie(share: Share, fir
 
     assert share.count(first, first + more) == len(wanted)
     assert list(share.entries(first, first + more)) == wanted
+    assert share.ends(first, first + more) == sorted({*wanted[:1], *wanted[-1:]})
 
 
 @settings(deadline=None)

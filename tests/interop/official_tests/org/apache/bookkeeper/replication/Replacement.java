@@ -57,6 +57,7 @@ final class Replacement {
         told.put("loss_delay_ms", settings.getLostBookieRecoveryDelay() * 1000L);
         told.put("audit_interval_ms", Math.max(1, settings.getAuditorPeriodicBookieCheckInterval()) * 1000L);
         told.put("check_interval_ms", settings.getAuditorPeriodicCheckInterval() * 1000L);
+        told.put("probe_interval_ms", settings.getAuditorPeriodicCheckInterval() * 1000L);
         told.put("open_ledger_grace_ms", settings.getOpenLedgerRereplicationGracePeriod());
         told.put("poll_ms", settings.getRwRereplicateBackoffMs());
         told.put("retry_ms", Math.max(1, failedPauseMax / GRACE_PERIODS));
