@@ -480,7 +480,10 @@ def _install_async_generator_hooks(loop: SimLoop) -> Callable[[], None]:
 
     def finalize(generator: Any) -> None:
         if not loop.is_closed() and not (LIFE.get() or loop.director).is_dead:
-            loop.create_task(generator.aclose(), name="close async generator")
+            loop.create_task(close(generator), name="close async generator")
+
+    async def close(generator: Any) -> None:  # `aclose` gives no coroutine, and only those can be buried
+        await generator.aclose()
 
     sys.set_asyncgen_hooks(finalizer=finalize)
     return lambda: sys.set_asyncgen_hooks(*before)

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +165,22 @@ async def test_a_task_that_awaits_in_its_finally_block_is_buried_quietly(loop: S
             await asyncio.sleep(100)
 
     loop.spawn(loop.begin_life("bookie-1"), work())
+    await asyncio.sleep(1)
+
+
+@story(run)
+async def test_an_abandoned_async_generator_whose_closing_waits_is_buried_quietly(loop: SimLoop) -> None:
+    """What `aclose` gives is no coroutine, and the run was red for that whatever it had found."""
+
+    async def endless() -> AsyncIterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            await asyncio.sleep(100)
+
+    async for _ in endless():
+        break
     await asyncio.sleep(1)
 
 
