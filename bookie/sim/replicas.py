@@ -106,13 +106,42 @@ async def check_whole(cluster: SimCluster, ledgers: Sequence[LedgerId], *, timeo
                 cluster.simulation.violation(f"HOLES: {problem}")
 
 
+async def check_kept(cluster: SimCluster, ledgers: Sequence[LedgerId]) -> None:
+    """At the end of a run in which nobody fills holes: every replica that its bookie acknowledged is there, and all
+    that are there are equal.
+
+    What a bookie never acknowledged it may lack: its write came late, or was lost, and a quorum of others had the
+    entry. Not for runs with rot, of which nobody is told before the entry is read.
+    """
+
+    def owed(bookie: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        return cluster.wiretap.has_acknowledged(bookie, ledger_id, entry_id)
+
+    for ledger_id in ledgers:
+        metadata = cluster.metadata_of(ledger_id)
+        if metadata is not None and metadata.is_closed:
+            for problem in await copies(cluster, ledger_id, metadata.last_entry, owed=owed):
+                cluster.simulation.violation(f"KEPT: {problem}")
+
+
+def _always(_bookie: BookieId, _ledger_id: LedgerId, _entry_id: EntryId) -> bool:
+    return True
+
+
 def _is_idle(filling: Filling) -> bool:
     status = filling.status()
     return not (status.is_running or status.is_waiting)
 
 
-async def copies(cluster: SimCluster, ledger_id: LedgerId, confirmed: EntryId) -> list[str]:
+async def copies(
+    cluster: SimCluster,
+    ledger_id: LedgerId,
+    confirmed: EntryId,
+    *,
+    owed: Callable[[BookieId, LedgerId, EntryId], bool] = _always,
+) -> list[str]:
     """Look at every replica of the entries 0 to `confirmed` on running bookies; return what is missing or differs.
+    `owed`: whether a replica that is not there is missing.
 
     Two copies are equal when their payloads are: a recovery that writes an entry back gives it a LAC of its own. Raises
     DigestMismatch for a damaged one.
@@ -127,9 +156,11 @@ async def copies(cluster: SimCluster, ledger_id: LedgerId, confirmed: EntryId) -
             node = cluster.bookies[name]
             store = None if node.process is None else node.process.admin.store
             if store is None:
-                found.append(f"{name} does not serve")
+                if owed(name, ledger_id, entry_id):
+                    found.append(f"{name} does not serve")
             elif not store.has_entry(ledger_id, entry_id):
-                found.append(f"{name} lacks entry {entry_id} of ledger {ledger_id}")
+                if owed(name, ledger_id, entry_id):
+                    found.append(f"{name} lacks entry {entry_id} of ledger {ledger_id}")
             else:
                 body = bytes(await node.node.do(store.read(ledger_id, entry_id)))
                 bodies.setdefault(bytes(digest_of(metadata).open(body, ledger_id, entry_id)[1]), name)

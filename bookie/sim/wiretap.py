@@ -99,6 +99,10 @@ class Wiretap(Tap):
         self.listener: Callable[[SimStream, Incoming, Response], None] | None = None
         self.refusals: Counter[str] = Counter()  # kind of request and status, for probes
 
+    def has_acknowledged(self, bookie: str, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        """Whether the bookie ever acknowledged the entry to anybody, in this life or one before."""
+        return bookie in self._bookies and (ledger_id, entry_id) in self._bookies[bookie].acknowledged
+
     def received(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversations[stream]
         session = conversation.session

@@ -8,15 +8,16 @@ import random
 import pytest
 
 import seeds_support
+from accidents_support import QUIET, append
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client.repair.maintenance import Maintenance
 from bookie.client.write.writer import LedgerWriter
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.admin import FillAction, FillStatus, State
-from bookie.sim import workload
+from bookie.sim import replicas, workload
 from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
-from bookie.sim.node import ProcessEnd
+from bookie.sim.node import Defect, ProcessEnd
 from bookie.sim.replicas import copies
 from bookie.sim.run import run_seed
 from sim_support import on_cluster
@@ -262,3 +263,34 @@ async def test_a_fill_that_ends_while_its_bookie_is_to_be_stopped_leaves_it_its_
     assert await client(leases.find(BookieId(stopped.name))) is None, "it is not to be stopped any more"
     await stopped.node.do(admin.prepare_shutdown())
     assert await client(leases.find(BookieId(stopped.name))) is not None, "and now it is again"
+
+
+async def a_bookie_lost_what_it_acknowledged(cluster: SimCluster, *, repaired: bool) -> None:
+    """bookie-2 never gets the entries. bookie-0 acknowledges them, and loses its volumes when the ledger is closed."""
+    app = await cluster.client("app")
+    writer = await app(app.client.create())
+    cluster.hold("app", "bookie-2")
+    for number in range(4):
+        await append(cluster, app, writer, b"entry %d" % number)
+    await app(writer.close())
+    cluster.release("app", "bookie-2")
+    emptied = cluster.bookies["bookie-0"]
+    emptied.crash()
+    emptied.wipe()
+    if not repaired:
+        cluster.partition("bookie-0", "bookie-1")
+        cluster.partition("bookie-0", "bookie-2")
+    emptied.start()
+    await cluster.until_ready("bookie-0")
+    if repaired:
+        await cluster.until_repaired("bookie-0")
+    await replicas.check_kept(cluster, [writer.id])
+
+
+def test_at_the_end_of_a_random_run_what_was_acknowledged_is_there() -> None:
+    SimCluster(1, client=QUIET).run(lambda it: a_bookie_lost_what_it_acknowledged(it, repaired=True))
+
+
+def test_at_the_end_of_a_random_run_a_lost_replica_is_told() -> None:
+    with pytest.raises(Defect, match="KEPT: bookie-0 lacks entry 0 of ledger 0"):
+        SimCluster(1, client=QUIET).run(lambda it: a_bookie_lost_what_it_acknowledged(it, repaired=False))
