@@ -114,7 +114,8 @@ def _is_about(seen: Observation, fleet: tuple[Assessed, ...], look: DependentsLo
             return False
         if known is not None and (known != _mark(one) or look.began_ms < (one.away_since_ms or 0)):
             return False
-    return seen.now_ms - look.ended_ms <= _VALID_MS
+    # One of the future is of a clock that was set back: nobody knows how long ago it was.
+    return 0 <= seen.now_ms - look.ended_ms <= _VALID_MS
 
 
 def _is_known(seen: Observation, fleet: tuple[Assessed, ...], bookies: tuple[str, ...]) -> bool:

@@ -102,11 +102,20 @@ def test_the_other_bookie_of_a_drained_node_has_its_turn_when_no_ledger_depends_
         {"count": 1, "first": "ledger 7: here"},
         {"problem": "UNIMPLEMENTED"},
         {"ended_ms": make.NOW_MS - 600_000},
+        {"ended_ms": make.NOW_MS + 86_400_000},
         {"began_ms": make.NOW_MS - 600_000},  # before the first stopped
         {"marks": ((PAIR[0], "another pod/1/0"),)},
         {"bookies": (PAIR[1], NAMES[2])},
     ],
-    ids=["a ledger", "no answer", "old", "begun before", "it was back since", "of others"],
+    ids=[
+        "a ledger",
+        "no answer",
+        "old",
+        "of a clock that was set back",
+        "begun before",
+        "it was back since",
+        "of others",
+    ],
 )
 def test_without_a_look_that_proves_it_the_other_one_stays(on_drain: str, look: dict[str, Any]) -> None:
     before = drained_pair(on_drain)
