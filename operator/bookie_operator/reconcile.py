@@ -155,6 +155,7 @@ class Reconciler:
             await self._refuse(manifest, conflict, reason="NameConflict")
             return REFUSED_MS
         cluster, record_problem = await self._recalled(cluster)
+        cluster = cluster.as_of(self._wall_ms())
         if await self._is_anothers(key, manifest, cluster.status.operator.owner):
             return REFUSED_MS
         if cluster.status.operator.owner != self._owner and self._owner:

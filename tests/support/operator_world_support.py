@@ -284,6 +284,7 @@ class World:
     cookies: dict[str, list[int]] = field(default_factory=dict)  # bookie id -> [version, incarnation]
     boot_epochs: dict[str, int] = field(default_factory=dict)  # by bookie id, where a story is about them
     accepted: list[GrantRecord] = field(default_factory=list)
+    granted_for_ms: list[int] = field(default_factory=list)  # how long each of them lives
     entries: "list[tuple[str, ...]]" = field(default_factory=list)  # write set of each entry that was acknowledged
     disks: "dict[str, set[int]]" = field(default_factory=dict)  # bookie id -> entries on its volumes
     story: "list[str]" = field(default_factory=list)  # what happened, for whoever has to understand a failure
@@ -305,6 +306,7 @@ class World:
     serial: int = 0
     leases: int = 0
     step_ms: int = 1_000  # what passes between two passes
+    ahead_ms: int = 0  # how far the operator's clock is ahead of all others
     ending_s: int = 0  # how long a pod that is deleted is there yet, while its processes end; 0: gone at once
     fill_s: int = 0  # how long a bookie takes to fill its holes; 0: a release that says nothing of them
     settings_lost: int = 0  # so many orders to take settings do not arrive
@@ -1145,6 +1147,7 @@ class World:
         bookie.grant_id, bookie.state, bookie.claimed = grant.id, State.FENCING, Verdict.LOST
         bookie.granted_by = f"certificate: {grant.issued_by}"
         self.accepted.append(grant)
+        self.granted_for_ms.append(ttl_ms)
         if len(self.dataless) > 1:
             self.past_tolerance.append(grant)
         return GrantAnswer(True)
@@ -1360,9 +1363,13 @@ class World:
         (event,) = [one for (kind, _), one in self.objects.items() if kind == "Event" and one["reason"] == reason]
         return str(event["note"])
 
+    def _wall_ms(self) -> int:
+        """The clock of the operator's node."""
+        return self.now_ms + self.ahead_ms
+
     def certifier(self, store: Callable[[Manifest, str], Awaitable[None]], namespace: str = "system") -> Identities:
         token = random.Random(self.leases).randbytes
-        return Identities(self, store, self.ports, lambda: self.now_ms, token, namespace=namespace, process="operator")
+        return Identities(self, store, self.ports, self._wall_ms, token, namespace=namespace, process="operator")
 
     @property
     def ports(self) -> Ports:
@@ -1403,11 +1410,11 @@ class World:
             self.ports,
             executor,
             lambda: term,
-            lambda: self.now_ms,
+            self._wall_ms,
             self.pods,
             self.certifier(executor.store),
             Watches(self),
-            GlancedNodes(api, lambda: self.now_ms),
+            GlancedNodes(api, self._wall_ms),
             image=make.IMAGE,
             version="test",
             rolling_max=self.rolling_max,

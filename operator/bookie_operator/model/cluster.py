@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bookie.base.errors import BadInput
-from bookie_operator.model import checks, collisions, names
+from bookie_operator.model import checks, collisions, dates, names
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import BookieClusterStatus
 from bookie_operator.model.values import parse_time_or_0
@@ -38,7 +38,7 @@ class Cluster:
     created_ms: int = 0  # by the API server's clock; 0: not known
     said: BookieClusterSpec | None = None  # what its user wrote, when `spec` is what worked before (plan/rollback.py)
     withheld: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by pool: volumes its pods get later
-    is_recalled: bool = False  # `status` has more than is stored in the resource: the record filled it up
+    is_recalled: bool = False  # `status` is not what is stored: the record filled it up, or a clock was set back
 
     def of(self, pool: str) -> "Cluster":
         """Return the cluster as it is for the bookies of one pool (spec.pools), with the volumes that they have now
@@ -47,6 +47,11 @@ class Cluster:
         if withheld:
             spec = spec.model_copy(update={"storage": spec.storage.without(withheld)})
         return replace(self, spec=spec) if spec is not self.spec else self
+
+    def as_of(self, now_ms: int) -> "Cluster":
+        """Return the cluster without times in its status that are still to come (model/dates.py)."""
+        status = dates.none_ahead(self.status, now_ms)
+        return replace(self, status=status, is_recalled=True) if status is not self.status else self
 
     @property
     def expected_instance_id(self) -> str | None:

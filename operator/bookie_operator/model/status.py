@@ -36,8 +36,11 @@ def _json_object(text: str) -> str:
     return text
 
 
+PAST = "past"  # marks a time at which something happened: it is never later than now (dates.py)
+
 # What passes read again is looked at here: a text that somebody edited makes the status lost, and breaks no pass.
-Time = Annotated[str, AfterValidator(_time)]
+Time = Annotated[str, AfterValidator(_time), PAST]
+Deadline = Annotated[str, AfterValidator(_time)]
 JsonText = Annotated[str, AfterValidator(_json_object)]  # "" = none
 
 
@@ -187,7 +190,7 @@ class GrantRecord(Model):
     profile: str
     epoch: int
     issued_at: Time
-    expires_at: Time
+    expires_at: Deadline
     issued_by: str
     approval: Approval | None = None
 
@@ -387,7 +390,7 @@ class RolloutStatus(Model):
         description="Since when it is this cluster's turn among those of its operator; absent where any number may"
         " roll out at a time.",
     )
-    window_opens_at: Time | None = Field(
+    window_opens_at: Deadline | None = Field(
         default=None, description="When the next maintenance window opens; absent while none is waited for."
     )
     step: RolloutStep | None = None

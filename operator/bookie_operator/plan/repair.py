@@ -77,5 +77,6 @@ def _issue(observation: Observation, candidate: Assessed, approval: Approval | N
 
 def _send(observation: Observation, candidate: Assessed, grant: GrantRecord) -> SendGrant:
     assert candidate.case.pod is not None
-    ttl_ms = parse_time(grant.expires_at) - observation.now_ms
+    # Never longer than a new one, though it was dated by a clock that was ahead (spec/operator.md#K9).
+    ttl_ms = min(parse_time(grant.expires_at) - observation.now_ms, GRANT_TTL_MS)
     return SendGrant(candidate.case.name, doors.of(observation.cluster, candidate.case.pod), grant, ttl_ms)
