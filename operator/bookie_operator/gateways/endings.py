@@ -62,7 +62,8 @@ async def _complete(
         ended.add(processes.UNSEEN)
     wanted = {one.node for one in known if one.pod_uid not in ended | {live} and one.node}
     is_new = live not in {one.pod_uid for one in known if one.node_uid}
-    if case.pod is not None and case.pod.node and (is_new or _matters(cluster)):
+    # Whoever says nothing may be on a machine that is down: that is to be told (plan/stages.py).
+    if case.pod is not None and case.pod.node and (is_new or case.report is None or _matters(cluster)):
         wanted.add(case.pod.node)
     # Whether the nodes of its local disks are gone decides about them; of disks that it had before, for how long they
     # are waited for.

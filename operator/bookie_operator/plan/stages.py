@@ -11,7 +11,7 @@ from bookie_operator.evidence.bookie import Evidence
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model.status import BookieStatus, GrantRecord, LeavingStatus, Process, Suspicion
-from bookie_operator.model.values import parse_time
+from bookie_operator.model.values import format_time, parse_time
 
 OBSERVATIONS_NEEDED = 3
 WITHOUT_DATA = "WithoutData"
@@ -223,14 +223,33 @@ def _without_report(case: BookieCase, evidence: Evidence, previous: BookieStatus
         return _found(case, evidence)
     if pod is None:
         return (Stage.MISSING if has_lived else Stage.PROVISIONING), "PodMissing", evidence.finding.message
+    cut_off = _cut_off(case)
     if pod.is_terminating:
-        return Stage.STOPPING, "PodTerminating", f"pod {pod.name} is being deleted"
+        words = f"pod {pod.name} is being deleted"
+        if cut_off:
+            return Stage.STOPPING, "NodeNotReady", f"{words}; {cut_off}"
+        return Stage.STOPPING, "PodTerminating", words
     if pod.phase != "Running" or pod.problem:
         stage = Stage.MISSING if has_lived else Stage.PROVISIONING
-        return stage, pod.trouble or "PodNotRunning", pod.problem or f"pod {pod.name} is {pod.phase or 'Pending'}"
+        words = pod.problem or f"pod {pod.name} is {pod.phase or 'Pending'}"
+        if cut_off:
+            return stage, "NodeNotReady", f"{words}; {cut_off}"
+        return stage, pod.trouble or "PodNotRunning", words
+    if cut_off:
+        return Stage.UNREACHABLE, "NodeNotReady", f"{cut_off}; {evidence.finding.message}"
     # Until its start-up probe succeeds, a bookie that says nothing is starting; the kubelet ends it if that takes long.
     is_starting = pod.is_bookie_running and not pod.is_ready and evidence.finding.reason == "NoReport"
     return Stage.UNREACHABLE, "SlowStart" if is_starting else evidence.finding.reason, evidence.finding.message
+
+
+def _cut_off(case: BookieCase) -> str:
+    """Return the words for a pod on a node whose kubelet is not heard, so that what the API server says of the pod is
+    old; "" otherwise, and where the node was not read."""
+    node = case.nodes.get(case.pod.node) if case.pod is not None else None
+    if node is None or node.is_ready:
+        return ""
+    since = f" since {format_time(node.ready_since_ms)}" if node.ready_since_ms else ""
+    return f"its node {node.name} is not ready{since}: bring the node back"
 
 
 def _reported(report: StorageReport, conclusion: Conclusion, *, has_grant: bool) -> Stage:

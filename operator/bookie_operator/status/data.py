@@ -32,7 +32,11 @@ def degraded(sight: Sight) -> Truth:
 
 def _absent(one: Assessed) -> str:
     """Return the name of a bookie that is away, with the words of one that waits for its node."""
-    return f"{one.case.name} ({one.message})" if one.reason in ("NodeLost", "NodeDrained") else one.case.name
+    return (
+        f"{one.case.name} ({one.message})"
+        if one.reason in ("NodeLost", "NodeDrained", "NodeNotReady")
+        else one.case.name
+    )
 
 
 def data_at_risk(plan: FleetPlan, sight: Sight) -> Truth:

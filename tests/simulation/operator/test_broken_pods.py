@@ -106,3 +106,42 @@ def test_an_operator_that_may_not_read_events_says_less_and_goes_on(world: World
     world.forbidden = "Event"
 
     assert looked_at(world).reason == "PodNotRunning"
+
+
+RUNS = {"phase": "Running", "podIP": "10.9.9.9"} | container(running={})
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [(RUNS, "Unreachable"), (CREATING, "Missing")], ids=["runs", "is being made"]
+)
+def test_a_machine_that_is_down_is_named_and_not_what_the_api_server_last_heard_of_the_pod(
+    world: World, status: dict[str, Any], state: str
+) -> None:
+    broken(world, **status)
+    node = str(world.objects[("Pod", POD)]["spec"]["nodeName"])
+    world.switch_off(node)
+
+    entry = looked_at(world)
+
+    assert (entry.state, entry.reason) == (state, "NodeNotReady")
+    assert f"its node {node} is not ready since {format_time(world.now_ms)}" in entry.message
+
+
+def test_a_pod_that_cannot_end_since_its_machine_is_down_says_so(world: World) -> None:
+    broken(world, **RUNS)
+    live = world.objects[("Pod", POD)]
+    world.put(live | {"metadata": live["metadata"] | {"deletionTimestamp": format_time(world.now_ms)}})
+    world.switch_off(str(live["spec"]["nodeName"]))
+
+    entry = looked_at(world)
+
+    assert (entry.state, entry.reason) == ("Stopping", "NodeNotReady")
+    assert "is being deleted; its node" in entry.message
+
+
+def test_an_operator_that_may_not_read_nodes_says_what_the_pod_says(world: World) -> None:
+    broken(world, **RUNS)
+    world.switch_off(str(world.objects[("Pod", POD)]["spec"]["nodeName"]))
+    world.forbidden = "Node"
+
+    assert looked_at(world).reason == "SlowStart"
