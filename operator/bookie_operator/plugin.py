@@ -114,16 +114,16 @@ def _cluster(args: argparse.Namespace, run: Kubectl) -> Manifest:
 def _status(args: argparse.Namespace, run: Kubectl) -> int:
     manifest = _cluster(args, run)
     status = clusters.parse_status(manifest.get("status"))
-    print("\n".join(told(manifest, status)))
-    return UNWELL if any(True for _ in unwell(status)) or _is_behind(manifest, status) else DONE
+    old, unknown = _age(manifest, status, run)
+    print("\n".join([*told(manifest, status, old), *unknown]))
+    return UNWELL if old or any(True for _ in unwell(status)) else DONE
 
 
-def told(manifest: Manifest, status: BookieClusterStatus) -> Iterator[str]:
-    """Yield the lines of `status`: the summary, the bookies, the conditions that are not as they should be."""
+def told(manifest: Manifest, status: BookieClusterStatus, old: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of `status`: the summary, why all is `old`, the bookies, the conditions that are not in order."""
     metadata = manifest["metadata"]
     yield f"{metadata.get('namespace', '')}/{metadata['name']}: {status.phase or 'nothing said yet'}; {status.summary}"
-    if _is_behind(manifest, status):
-        yield f"the operator has not seen generation {metadata.get('generation')} yet: what follows is of before"
+    yield from old
     rows = [("BOOKIE", "STATE", "CONCLUSION", "NODE", "LIFE", "SAYS")]
     for entry in (*status.bookies, *status.orphans):
         life = f"{entry.incarnation}.{entry.boot_epoch}"
@@ -141,8 +141,38 @@ def unwell(status: BookieClusterStatus) -> Iterator[Condition]:
             yield one
 
 
-def _is_behind(manifest: Manifest, status: BookieClusterStatus) -> bool:
-    return bool(status.observed_generation != manifest["metadata"].get("generation", status.observed_generation))
+def _age(manifest: Manifest, status: BookieClusterStatus, run: Kubectl) -> tuple[list[str], list[str]]:
+    """Return why the status is of before: its writer does not run, or has not seen the spec; and what nobody could
+    look at of that."""
+    old, unknown = [], []
+    try:
+        if away := _operator_away(status, run):
+            old.append(f"{away}: what follows is of before")
+    except KubectlFailed as error:
+        unknown.append(f"whether the operator runs was not seen: {error}")
+    generation = manifest["metadata"].get("generation", status.observed_generation)
+    if status.observed_generation != generation:
+        old.append(f"the operator has not seen generation {generation} yet: what follows is of before")
+    return old, unknown
+
+
+def _operator_away(status: BookieClusterStatus, run: Kubectl) -> str:
+    """Return in words that the process that wrote the status is not at work; "" where it is, and where none wrote.
+
+    Its lease has no time of its renewal, so that its pod has to tell: it is ready while it can lead, read and write.
+    """
+    told = status.operator
+    if told is None or not told.owner or not told.leader:
+        return ""
+    namespace, pod = told.owner.partition("/")[0], told.leader.partition("_")[0]
+    answer = run("--namespace", namespace, "get", "pod", pod, "--ignore-not-found", "--output=json")
+    where = f"the operator that wrote this does not run: pod {pod} in namespace {namespace}"
+    if not answer.strip():
+        return f"{where} is not there (kubectl -n {namespace} get pods)"
+    conditions = (json.loads(answer).get("status") or {}).get("conditions") or ()
+    if not any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions):
+        return f"{where} is not ready (kubectl -n {namespace} describe pod {pod})"
+    return ""
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -152,8 +182,11 @@ def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _why(args: argparse.Namespace, run: Kubectl) -> int:
-    lines = list(waits(clusters.parse_status(_cluster(args, run).get("status"))))
-    print("\n".join(lines) or "nothing waits")
+    manifest = _cluster(args, run)
+    status = clusters.parse_status(manifest.get("status"))
+    old, unknown = _age(manifest, status, run)
+    lines = [*old, *waits(status)]
+    print("\n".join([*(lines or ["nothing waits"]), *unknown]))
     return UNWELL if lines else DONE
 
 
@@ -226,7 +259,8 @@ def _contents(manifest: Manifest, operator_namespace: str, run: Kubectl) -> Iter
     """Yield (file, text). What cannot be read says why in its place: a report with a hole is better than none."""
     name = manifest["metadata"]["name"]
     status = clusters.parse_status(manifest.get("status"))
-    yield "status.txt", "\n".join((*told(manifest, status), "", *waits(status))) + "\n"
+    old, unknown = _age(manifest, status, run)
+    yield "status.txt", "\n".join((*told(manifest, status, old), *unknown, "", *waits(status))) + "\n"
     of_cluster = f"--selector={names.LABEL_CLUSTER}={name}"
     asked: list[tuple[str, tuple[str, ...]]] = [
         ("cluster.json", ("get", names.KIND, name, "--output=json")),
@@ -248,6 +282,9 @@ def _contents(manifest: Manifest, operator_namespace: str, run: Kubectl) -> Iter
             text = run(*words)
         except KubectlFailed as error:
             yield file, f"{error}\n"
+            continue
+        if not text.strip():
+            yield file, f"nothing was printed by kubectl {' '.join(words)}\n"
             continue
         yield file, _without_secrets(text) if file.endswith(".json") else text
 

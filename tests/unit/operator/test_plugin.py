@@ -62,6 +62,57 @@ def test_a_status_of_an_older_generation_is_not_taken_for_the_present(capsys: py
     assert "has not seen generation" in capsys.readouterr().out
 
 
+def kept_by_an_operator() -> dict[str, Any]:
+    manifest = make.stored()
+    manifest["status"]["operator"] = {
+        "owner": "bookie-system/bookie-operator",
+        "leader": "bookie-operator-7f-x2_4492c5#2",
+    }
+    return manifest
+
+
+def a_pod(*, ready: str) -> str:
+    return json.dumps({"status": {"conditions": [{"type": "Ready", "status": ready}]}})
+
+
+@pytest.mark.parametrize("verb", ["status", "why"])
+@pytest.mark.parametrize(
+    ("pod", "told"), [("", "is not there"), (a_pod(ready="False"), "is not ready")], ids=["gone", "not ready"]
+)
+def test_nothing_is_well_by_the_word_of_an_operator_that_does_not_run(
+    verb: str, pod: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = plugin.main([verb], answers(kept_by_an_operator(), **{"bookie-operator-7f-x2": pod}))
+
+    printed = capsys.readouterr().out
+    assert code == 3
+    assert f"pod bookie-operator-7f-x2 in namespace bookie-system {told}" in printed
+    assert "nothing waits" not in printed
+
+
+@pytest.mark.parametrize(("verb", "last"), [("status", "ledgers-zone-c-0"), ("why", "nothing waits")])
+def test_an_operator_that_runs_needs_no_word(verb: str, last: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = plugin.main([verb], answers(kept_by_an_operator(), **{"bookie-operator-7f-x2": a_pod(ready="True")}))
+
+    assert code == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(last)
+
+
+@pytest.mark.parametrize("verb", ["status", "why"])
+def test_who_may_not_see_the_operator_is_told_so(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plugin.main([verb], answers(kept_by_an_operator())) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("whether the operator runs was not seen: the server does not know")
+
+
+def test_why_says_that_the_operator_has_not_seen_the_edit(capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = make.stored()
+    manifest["metadata"]["generation"] += 1
+
+    assert plugin.main(["why"], answers(manifest)) == 3
+    assert capsys.readouterr().out.startswith("the operator has not seen generation")
+
+
 def test_why_names_what_stalls_and_nothing_when_nothing_waits(capsys: pytest.CaptureFixture[str]) -> None:
     assert plugin.main(["why"], answers(held())) == 3
     assert capsys.readouterr().out.startswith("stalled, BookieHeld: ")
@@ -166,6 +217,19 @@ def test_a_report_has_logs_and_objects_and_no_value_of_an_environment_variable(
     assert "the server does not know" in texts["ledgers/record.json"], "a hole says why it is one"
     assert not [name for name, text in texts.items() if secret in text]
     assert str(path) in capsys.readouterr().out
+
+
+def test_a_report_says_where_kubectl_printed_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "report.tar.gz"
+    nothing = {"statefulsets": "{}", "events": "{}", "version": "{}", "logs": ""}
+
+    plugin.main(["report", "-o", str(path), "--operator-namespace", "wrong"], answers(make.stored(), **nothing))
+
+    with tarfile.open(path) as archive:
+        found = archive.extractfile("ledgers/operator.log")
+        assert found is not None
+        text = found.read().decode()
+    assert text.startswith("nothing was printed by kubectl --namespace wrong logs")
 
 
 def test_a_report_never_writes_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
