@@ -114,11 +114,19 @@ def shortage_of(metadata: LedgerMetadata, bookie_id: BookieId, held: Holding) ->
 def ends_of(metadata: LedgerMetadata, bookie_id: BookieId, groups: Sequence[Group] | None) -> list[EntryId]:
     """Return the lowest and the highest entry of the bookie's share of each segment that has an end: those of them that
     it lists, where it gives a list."""
+    ends: dict[EntryId, list[EntryId]] = {}  # by segment: what was declared lost cuts it into many ranges
+    for segment, first, last in metadata.owed_ranges():
+        if last is not None and bookie_id in segment.bookies:
+            share = Share(metadata.ensemble_size, metadata.write_quorum, segment.bookies.index(bookie_id))
+            found = share.ends(first, last)
+            if found:
+                lowest = ends.get(segment.first_entry, found)[0]
+                ends[segment.first_entry] = list(dict.fromkeys([lowest, found[-1]]))
     return [
         entry_id
-        for share, first, last in _shares(metadata, bookie_id)
-        for entry_id in share.ends(first, last)
-        if groups is None or share.count_held(groups, entry_id, entry_id)
+        for known in ends.values()
+        for entry_id in known
+        if groups is None or Share(1, 1, 0).count_held(groups, entry_id, entry_id)
     ]
 
 

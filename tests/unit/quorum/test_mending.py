@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie.base.ids import BookieId, EntryId
+from bookie.metadata import lost_entries
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.quorum import absences, mending
 from bookie.quorum.absences import Absences
@@ -128,6 +129,21 @@ def test_the_ends_of_a_share_are_those_of_each_segment_with_an_end_as_far_as_the
     assert mending.ends_of(metadata, B, None) == [0, 4, 6, 9]
     assert mending.ends_of(metadata, B, [(4, 4, 3, 0)]) == [4, 6]
     assert mending.ends_of(metadata, D, None) == [5, 9]
+
+
+def test_entries_declared_lost_are_no_ends_and_do_not_cut_a_segment_in_pieces() -> None:
+    made = new_ledger(ensemble_size=3, write_quorum=2, ack_quorum=2, bookies=(A, B, C)).closed(EntryId(19), 7)
+    lost = [(EntryId(each), EntryId(each)) for each in (0, 1, 4, 7, 19)]
+    act = lost_entries.Act("ann", "burnt", 1, (A,), tuple(lost))
+    metadata = made.with_custom(lost_entries.KEY, lost_entries.dump([act]))
+    owed = [entry for entry in range(20) if B in made.write_set(EntryId(entry)) and (entry, entry) not in lost]
+
+    assert mending.ends_of(metadata, B, None) == [owed[0], owed[-1]]
+    assert mending.share_size(metadata, B) == len(owed)
+    assert list(mending.missing_entries(metadata, B, ())) == owed
+    shortage = mending.shortage_of(metadata, B, Holding(()))
+    assert shortage is not None
+    assert (shortage.count, shortage.first) == (len(owed), owed[0])
 
 
 # ---- who is lost -----------------------------------------------------------------------------------------------------
