@@ -279,7 +279,7 @@ def _tell_approval(looked: Pass, operation: BookieOperation, spec: OperationSpec
     if one is None:
         return OperationPhase.FAILED, _unknown(looked, spec)
     if approvals.has_begun(looked.seen, operation, one):
-        return OperationPhase.COMPLETE, f"the bookie lives as incarnation {one.incarnation}, by this approval"
+        return OperationPhase.COMPLETE, "the bookie has begun its new life, by this approval"
     if one.evidence.digest != spec.evidence:
         now = one.evidence.digest or "not known"
         return OperationPhase.QUEUED, f"the evidence of {one.case.name} is {now}: this approval is for another case"

@@ -137,7 +137,11 @@ def _of_leaving(before: BookieStatus | None, after: BookieStatus | None) -> Iter
             told = ", ".join(f"{look.by} at {look.at}" for look in new.looks)
             yield ClusterEvent("BookieDrained", name, new.since, f"no ledger names the bookie, by {told}")
         case Departure.FORGOTTEN:
-            how = "it never held data" if new.never_lived else "its cookie is deleted; its claims are kept"
+            how = (
+                "it never held data"
+                if new.never_lived
+                else "its cookie is deleted; its claims go or stay as storage.retention says"
+            )
             how = "its claims are deleted, and a new bookie of its name begins" if new.rebuilds else how
             yield ClusterEvent("BookieRetired", name, new.since, f"the bookie left the fleet: {how}")
         case _:

@@ -102,12 +102,19 @@ def _up_to_date(plan: FleetPlan, sight: Sight) -> Truth:
         return Truth("UpToDate", False, "RolledBack", f"{told}; {progress}" if progress else told)
     if told := _behind(plan):
         return Truth("UpToDate", False, "Updating", told)
+    if moved := ephemeral.rolled(plan.observation):
+        told = f"{', '.join(moved)} run an older revision, and what they have goes with their pods"
+        return Truth(
+            "UpToDate", False, "Updating", f"{told}: they are drained first, and begun anew with what the spec says"
+        )
     if why := revisions.unread(plan.observation):
         return unknown("UpToDate", why)
-    absent = [one.case.name for one in sight.desired if one.case.pod is None]
+    # Who leaves to begin anew is one of the spec's bookies, and comes back with what it says then.
+    desired = [one for one in plan.fleet if one in sight.desired or one.case.is_rebuilt]
+    absent = [one.case.name for one in desired if one.case.pod is None]
     if absent:
-        return unknown("UpToDate", f"{len(absent)} of {len(sight.desired)} pods do not exist: {', '.join(absent[:3])}")
-    return Truth("UpToDate", True, "Updated", f"{len(sight.desired)} pods run the revision that the spec asks for")
+        return unknown("UpToDate", f"{len(absent)} of {len(desired)} pods do not exist: {', '.join(absent[:3])}")
+    return Truth("UpToDate", True, "Updated", f"{len(desired)} pods run the revision that the spec asks for")
 
 
 def rolled_back(plan: FleetPlan) -> str:

@@ -429,6 +429,25 @@ def test_beside_claims_a_roll_out_stops_those_and_moves_these(mixed: World) -> N
     assert mixed.status().history == ()
 
 
+def test_nothing_is_up_to_date_while_the_last_of_them_moves(mixed: World) -> None:
+    """`kubectl wait --for=condition=UpToDate` ended while that bookie drained, with its pod as it was."""
+    had, operator = uids(mixed), mixed.operator()
+    one_bookie = PASSING | {"config": {"flushInterval": "7700"}}
+    mixed.edit(pools=[*ZONES, one_bookie])
+    told = set[str]()
+    for _ in range(PASSES):
+        run(mixed, operator, passes=1)
+        words = next(one for one in mixed.status().conditions if one.type == "UpToDate")
+        left = {name for name in QUICK if uids(mixed).get(name, had[name]) == had[name]}
+        if not left and words.status == "True" and mixed.is_quiet():
+            break
+        assert words.status != "True" or not left, (words, left)
+        told |= {words.message} if words.status == "False" else set()
+    else:
+        raise AssertionError(mixed.status())
+    assert any("what they have goes with their pods" in one for one in told), told
+
+
 def test_a_drain_evicts_those_on_claims_alone_and_ends(mixed: World) -> None:
     operator, rng, evicted = mixed.operator(), random.Random(2), list[str]()
     mixed.add_node("other")

@@ -260,6 +260,8 @@ def test_an_approval_lets_one_bookie_back_under_manual(world: World) -> None:
     assert world.is_quiet(), world.status()
     assert len(world.accepted) == 1
     assert world.operation("yes").phase is OperationPhase.COMPLETE
+    # It is complete as soon as the new life has begun, and the bookie's report is of the life before then.
+    assert "incarnation 1" not in str(world.operation("yes").message)
 
 
 @pytest.mark.parametrize("write", [0, 1, 2, 3])
