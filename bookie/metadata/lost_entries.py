@@ -6,6 +6,7 @@ them, since of a striped ledger every third entry may be lost. Whoever makes a l
 what cannot be read, or says too much, declares nothing: the entries stay owed. Rule: spec/metadata.md#M57.
 """
 
+import functools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,9 +38,17 @@ class Act:
         return sum(last - first + 1 for first, last in self.runs)
 
 
+@functools.lru_cache(maxsize=2)
+def runs_of(value: bytes) -> tuple[IdRange, ...]:
+    """Return all runs of a note, as `merged`. Whoever looks at a ledger asks once for each of its bookies."""
+    return tuple(merged(load(value)))
+
+
 def load(value: bytes) -> tuple[Act, ...]:
-    """Return the acts in a note, the first one first; none where it is not such a note, or has more than RUNS_MAX
-    runs."""
+    """Return the acts in a note, the first one first; none where it is not such a note, is longer than one of ours, or
+    has more than RUNS_MAX runs."""
+    if len(value) > _SIZE_MAX:
+        return ()
     try:
         acts = tuple(_act(one) for one in json.loads(value))
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -84,16 +93,21 @@ def _act(said: dict[str, object]) -> Act:
     bookies, groups, at_ms = said["bookies"], said["entries"], said["atMs"]
     if not (isinstance(bookies, list) and isinstance(groups, list) and isinstance(at_ms, int)):
         raise TypeError
+    by, reason = str(said["by"]), str(said["reason"])
+    (by + reason).encode()  # half of a pair of surrogates is a ValueError here, and not where somebody prints it
     runs: list[IdRange] = []
     for group in groups:
         first, last_start, size, period = group
-        if not all(isinstance(number, int) for number in group) or not 0 <= first <= last_start < 1 << 63 or size < 1:
+        if not (type(first) is type(last_start) is type(size) is type(period) is int):
+            raise TypeError
+        if not (0 <= first <= last_start and size >= 1 and last_start + size <= 1 << 63 and period >= 0):
             raise ValueError
-        starts = range(first, last_start + 1, period) if period else range(first, first + 1)
-        if len(starts) > RUNS_MAX or len(runs) + len(starts) > RUNS_MAX:
+        count = (last_start - first) // period + 1 if period else 1  # no `len`: it takes no range this long
+        if len(runs) + count > RUNS_MAX:
             raise ValueError
+        starts = (first + number * period for number in range(count))
         runs += [(EntryId(start), EntryId(start + size - 1)) for start in starts]
-    return Act(str(said["by"]), str(said["reason"]), at_ms, tuple(BookieId(str(one)) for one in bookies), tuple(runs))
+    return Act(by, reason, at_ms, tuple(BookieId(str(one)) for one in bookies), tuple(runs))
 
 
 def _groups(runs: Iterable[IdRange]) -> Iterator[Group]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.text import one_line
 from bookie.base.units import NS_PER_MS
 from bookie.client.read.batch_read import BATCH_BYTES, BatchRead
 from bookie.client.read.entry_read import Entry, EntryRead
@@ -134,7 +135,8 @@ class Prefetch:
         if act is None:
             return error
         return errors.NoSuchEntry(
-            f"ledger {self._ledger_id} entry {read.entry_id} was declared lost by {act.by}: {act.reason}"
+            f"ledger {self._ledger_id} entry {read.entry_id} was declared lost by {one_line(act.by)}:"
+            f" {one_line(act.reason)}"
         )
 
     def _begin(self, first: EntryId, last: EntryId) -> Read:

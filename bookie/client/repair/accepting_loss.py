@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LAST_ENTRY, BookieId, IdRange, LedgerId
+from bookie.base.text import one_line
 from bookie.client.net.bookies import BookieClient
 from bookie.client.repair import recovery, remains
 from bookie.client.shared import Shared
@@ -82,16 +83,24 @@ async def accept(shared: Shared, wanted: LossPlan) -> LedgerMetadata:
 
 
 def record_of(metadata: LedgerMetadata) -> dict[str, object] | None:
-    """Return what was given up when this ledger was closed; None when nothing was."""
-    found = dict(metadata.custom).get(recovery.GIVEN_UP_KEY)
-    return None if found is None else dict(json.loads(found))
+    """Return what was given up when this ledger was closed; None when nothing was, or when the ledger's maker wrote
+    something else there."""
+    try:
+        found = json.loads(dict(metadata.custom).get(recovery.GIVEN_UP_KEY, b"null"))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def told(ledger_id: LedgerId, metadata: LedgerMetadata) -> str:
     """Return what became of a ledger, in a sentence: its end, and all that was ever given up of it."""
     record, acts = record_of(metadata), metadata.losses()
     said = [f"given up: {json.dumps(record, sort_keys=True)}"] if record else []
-    said += [f"{each.count} entries declared lost by {each.by} ({each.reason}): {ranges(each.runs)}" for each in acts]
+    said += [
+        f"{each.count} entries declared lost by {one_line(each.by)} ({one_line(each.reason)}): {ranges(each.runs)}"
+        for each in acts[:_RUNS_SHOWN]
+    ]
+    said += [f"and {len(acts) - _RUNS_SHOWN} more acts"] if len(acts) > _RUNS_SHOWN else []
     return f"ledger {ledger_id} is closed at entry {metadata.last_entry}; {'; '.join(said) or 'nothing was given up'}"
 
 

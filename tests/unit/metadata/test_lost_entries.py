@@ -72,6 +72,12 @@ def test_more_runs_than_a_record_takes_are_refused_and_declare_nothing() -> None
         b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[["0",0,1,0]]}]',
         b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,9,1,-1]]}]',
         b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,0.5,1,1]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,NaN,1,1]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,5,true,1]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,9223372036854775807,1,1]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,0,1' + b"0" * 4000 + b",0]]}]",
+        b'[{"by":"a","reason":"\\ud800","atMs":1,"bookies":[],"entries":[[0,5,1,1]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,5,1,1]]}' + b" " * (512 << 10) + b"]",
     ],
 )
 def test_a_strangers_note_declares_nothing(value: bytes) -> None:
