@@ -245,8 +245,12 @@ def _without_report(case: BookieCase, evidence: Evidence, previous: BookieStatus
 def _cut_off(case: BookieCase) -> str:
     """Return the words for a pod on a node whose kubelet is not heard, so that what the API server says of the pod is
     old; "" otherwise, and where the node was not read."""
-    node = case.nodes.get(case.pod.node) if case.pod is not None else None
-    if node is None or node.is_ready:
+    if case.pod is None or case.pod.node not in case.nodes:
+        return ""
+    node = case.nodes[case.pod.node]
+    if node is None:
+        return f"its node {case.pod.node} was deleted, and Kubernetes has yet to drop the pod"
+    if node.is_ready:
         return ""
     since = f" since {format_time(node.ready_since_ms)}" if node.ready_since_ms else ""
     return f"its node {node.name} is not ready{since}: bring the node back"

@@ -139,6 +139,17 @@ def test_a_pod_that_cannot_end_since_its_machine_is_down_says_so(world: World) -
     assert "is being deleted; its node" in entry.message
 
 
+def test_a_pod_whose_node_was_deleted_says_so_until_kubernetes_drops_it(world: World) -> None:
+    broken(world, **RUNS)
+    node = str(world.objects[("Pod", POD)]["spec"]["nodeName"])
+    del world.objects[("Node", node)]
+
+    entry = looked_at(world)
+
+    assert (entry.state, entry.reason) == ("Unreachable", "NodeNotReady")
+    assert f"its node {node} was deleted" in entry.message
+
+
 def test_an_operator_that_may_not_read_nodes_says_what_the_pod_says(world: World) -> None:
     broken(world, **RUNS)
     world.switch_off(str(world.objects[("Pod", POD)]["spec"]["nodeName"]))
