@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,10 +45,14 @@ _PYTEST = (
     *(sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=line"),
     *("-p", "no:cacheprovider", "--hypothesis-profile=mutants"),
 )
-_RED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py)::([\w]+)", re.MULTILINE)
+_RED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py)::(\w+)(?:.* - (.*))?$", re.MULTILINE)
+# What the mutant itself stumbles over: that a text with a wrong name in it does not run proves nothing of a rule.
+_OWN_FAULT = re.compile(
+    r"(?:NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError)\b"
+)
 
 KILLED, TIMED_OUT, SURVIVED, EQUAL = "killed", "killed (timeout)", "SURVIVED", "equal"
-NOT_APPLIED, BROKEN = "DOES NOT APPLY", "CANNOT RUN"
+NOT_APPLIED, BROKEN, DIED = "DOES NOT APPLY", "CANNOT RUN", "DIED BY ITSELF"
 GOOD = (KILLED, TIMED_OUT, EQUAL)
 
 
@@ -78,11 +82,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of pytest: its exit code (None: it took too long), the tests that went red, the end of its output."""
+    """One run of pytest: its exit code (None: it took too long), the tests that went red, the end of its output.
+    `died`: of the red tests those that only met a name or a module that is not there, each with the words."""
 
     code: int | None
     red: frozenset[str]
     tail: str
+    died: Mapping[str, str]
 
 
 class Copy:
@@ -140,10 +146,13 @@ class Copy:
         except subprocess.TimeoutExpired:
             _end_group(process)
             text, _ = process.communicate()
-            return Run(None, frozenset(), text[-2000:])
+            return Run(None, frozenset(), text[-2000:], {})
         finally:
             _end_group(process)  # what a test left behind
-        return Run(process.returncode, frozenset(f"{path}::{name}" for path, name in _RED.findall(text)), text[-2000:])
+        red = [(f"{path}::{name}", why) for path, name, why in _RED.findall(text)]
+        failed = frozenset(test for test, why in red if not _OWN_FAULT.match(why))
+        died = {test: why for test, why in red if test not in failed}
+        return Run(process.returncode, frozenset(test for test, _ in red), text[-2000:], died)
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
@@ -169,6 +178,10 @@ def judged(mutant: Mutant, copy: Copy, timeout_s: float) -> Outcome:
     if run.code not in (PASSED, FAILED):
         return Outcome(mutant, BROKEN, seconds, why=run.tail)
     green = tuple(test for test in mutant.tests if test not in run.red)
+    if not green and any(test in run.died for test in mutant.tests):
+        return Outcome(
+            mutant, DIED, seconds, why="\n".join(sorted(f"{test} - {why}" for test, why in run.died.items()))
+        )
     return Outcome(mutant, SURVIVED if green else KILLED, seconds, green)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import make_mutants
 import mutants_support
-from make_mutants import BROKEN, KILLED, NOT_APPLIED, SURVIVED, TIMED_OUT
+from make_mutants import BROKEN, DIED, KILLED, NOT_APPLIED, SURVIVED, TIMED_OUT
 from mutants_support import ROOT, DoesNotApply, Mutant, mutants
 
 TOY = Mutant(
@@ -59,6 +59,7 @@ def test_each_outcome_is_told_by_its_name() -> None:
         SURVIVED: variant("survives", new="if acked.bit_count() >= quorum:  # as before"),
         NOT_APPLIED: variant("stale", old="this never stood there"),
         BROKEN: variant("broken", new="if acked.bit_count() >= = quorum:"),
+        DIED: variant("dies", new="if acked.bit_count() > quorums:"),
     }
 
     found = {each.mutant.id: each for each in make_mutants.outcomes([*toys.values()], jobs=1, timeout_s=120)}
@@ -68,6 +69,7 @@ def test_each_outcome_is_told_by_its_name() -> None:
     assert [each.word for each in hung] == [TIMED_OUT]
     assert found["survives"].green == TOY.tests
     assert "stands 0 times" in found["stale"].why
+    assert "NameError: name 'quorums' is not defined" in found["dies"].why
 
 
 @pytest.mark.slow
