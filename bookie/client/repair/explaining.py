@@ -144,7 +144,7 @@ def _tell_of_lost(shared: Shared, told: Explanation) -> None:
 
 def _tell_of_waits(told: Explanation) -> None:
     for bookie_id, held in told.holdings.items():
-        if held.groups is None:
+        if held.reason:
             told.needs.append(f"bookie {bookie_id} does not say what it holds: {held.reason}")
             told.helps.append(f"`bookie integrity status --admin ...` of {bookie_id} says whether it repairs itself")
     if told.metadata.state is LedgerState.IN_RECOVERY:

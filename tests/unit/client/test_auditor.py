@@ -194,3 +194,20 @@ async def test_a_bookie_that_never_answers_a_read_costs_an_audit_few_timeouts_an
         assert (reading.counts.audits, reading.counts.marked) == (1, 1)
         assert fleet.machine.loop.now_ns - began_ns < 15 * NS_PER_S  # each read may take 5
         assert (await find_mark(Marks(fleet.store, ROOT), ledgers[-1])).missing == ("b2",)
+
+
+@story(tell)
+async def test_a_person_is_told_of_a_bookie_that_lists_all_and_does_not_let_it_be_read(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await ten_entries(fleet, client)
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 10)]
+        spoilt(fleet, ledger_id, 0, "b0")
+        fleet["b1"].script = lambda request: (
+            Status.ETOOMANYREQUESTS if isinstance(request, messages.ReadRequest) else None
+        )
+
+        told = await explaining.explain(client.shared, ledger_id)
+
+        assert any("b0 lacks 1 entries (1 of them are there and damaged" in each for each in told.needs), told.needs
+        assert any("b1 does not say what it holds" in each for each in told.needs), told.needs
