@@ -12,7 +12,7 @@ from bookie_operator.evidence.facts import Door
 from bookie_operator.gateways import pod_types
 from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.kube import Manifest
-from bookie_operator.model import assignment, config, names, pools, values
+from bookie_operator.model import assignment, bounds, config, names, pools, values
 from bookie_operator.model import cluster as clusters
 from bookie_operator.plan import fleet as plans
 from bookie_operator.plan.fleet import FleetPlan
@@ -96,7 +96,8 @@ def _cluster(documents: Sequence[Manifest]) -> clusters.Cluster:
 
 def children(documents: Sequence[Manifest], image: str) -> tuple[dict[str, Any], ...]:
     cluster = _cluster(documents)
-    wrong = (*pools.problems(cluster.spec, config.problems), *pod_types.problems(cluster.spec.pod_template))
+    wrong = (*bounds.problems(cluster.spec), *pools.problems(cluster.spec, config.problems))
+    wrong = (*wrong, *pod_types.problems(cluster.spec.pod_template))
     assigned = assignment.assign(cluster.spec, {})
     if wrong := wrong or fleet.template_problems(cluster, assigned, image):
         raise BadInput("; ".join(wrong))

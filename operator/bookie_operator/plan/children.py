@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from bookie_operator.model import config, names, pools
+from bookie_operator.model import bounds, config, names, pools
 from bookie_operator.plan import adding, prune, rebuild, templates, windows
 from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.observation import Observation
@@ -148,6 +148,7 @@ def _uncontrolled(observation: Observation, wanted: list[Manifest]) -> int:
 def _of_spec(observation: Observation) -> tuple[str, ...]:
     spec = observation.cluster.spec
     found = (*pools.problems(spec, config.problems), *pools.problems(spec, memory.problems))
+    found = (*bounds.problems(spec), *found)
     return (*found, *_of_template(observation))
 
 

@@ -637,3 +637,17 @@ def test_a_pod_that_takes_a_while_to_end_is_waited_for_and_ended_once(world: Wor
     assert (watcher.stops, watcher.wrong) == (PODS, [])
     assert set(images(world).values()) == {"bookie:2"}
     assert (world.is_quiet(), max(ending)) == (True, 1)
+
+
+def test_an_image_that_nobody_can_pull_stops_no_bookie(world: World) -> None:
+    """Kubernetes takes any text for an image, and a kubelet says InvalidImageName when its pod begins."""
+    world.edit(image="Bad Image:tag", rollout=AUTOMATIC)
+    world.writes.clear()
+
+    asyncio.run(world.run(world.operator(), passes=12))
+
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert (stalled.status, stalled.reason) == ("True", "SpecInvalid")
+    assert "spec.image: 'Bad Image:tag' is not the name of an image" in stalled.message
+    assert not [one for one in world.writes if one.startswith(("StatefulSet", "flush", "delete Pod"))]

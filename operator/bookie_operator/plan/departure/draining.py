@@ -2,6 +2,7 @@
 (spec/operator.md#J3 to J5, J10, J11). Pure."""
 
 from bookie.ports.admin import DrainStatus, OpenLedgers, References
+from bookie_operator.model.spec import ScaleDownSpec
 from bookie_operator.model.status import Departure, LeavingStatus
 from bookie_operator.model.values import format_time, parse_quantity, parse_time
 from bookie_operator.plan import doors, ephemeral, pace, replacing, room, staggering, windows
@@ -14,6 +15,7 @@ from bookie_operator.plan.departure.state import Next
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed
 
+_RATE_MAX = 2**63 - 1  # what the admin port has room for; the same as no limit
 _STAYS = "it is to stay, and comes back"
 
 
@@ -120,6 +122,11 @@ def cancelled(seen: Observation, one: Assessed, stored: LeavingStatus) -> Next:
     return Next(back, steps=(CancelDrain(case.name, door, seen.leadership.epoch),))
 
 
+def rate(wish: ScaleDownSpec) -> int:
+    """Return how many bytes a second a bookie is to copy away at most; 0: as for repairs."""
+    return min(int(parse_quantity(wish.copy_rate)), _RATE_MAX) if wish.copy_rate is not None else 0
+
+
 def _start(seen: Observation, one: Assessed) -> StartDrain:
     assert one.case.pod is not None
     wish = seen.cluster.spec.scale_down
@@ -127,7 +134,7 @@ def _start(seen: Observation, one: Assessed) -> StartDrain:
         one.case.name,
         doors.of(seen.cluster, one.case.pod),
         seen.leadership.epoch,
-        int(parse_quantity(wish.copy_rate)) if wish.copy_rate is not None else 0,
+        rate(wish),
         OpenLedgers.RECOVER if wish.open_ledgers == "Recover" else OpenLedgers.WAIT,
     )
 
