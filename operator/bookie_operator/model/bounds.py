@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from bookie_operator.model.spec import BookieClusterSpec
-from bookie_operator.model.values import parse_duration
+from bookie_operator.model.values import parse_duration, parse_quantity
 
 # As container runtimes read it: [host[:port]/]path[:tag][@digest]. All is lower case but the host, the tag and the
 # digest.
@@ -19,6 +19,7 @@ _IMAGE = re.compile(
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
 _SESSION_MS_MAX = 2**31 - 1  # ZooKeeper's protocol has 32 bits for it
+_SIZE_MAX = 2**63 - 1  # Kubernetes rounds to whole bytes, and counts them in 64 bits
 _GRACE_MS_MAX = (2**63 - 1) // 1_000_000  # kubelets count nanoseconds, in 64 bits
 
 
@@ -39,3 +40,7 @@ def _found(spec: BookieClusterSpec) -> Iterator[str]:
     grace = spec.lifecycle.termination_grace
     if parse_duration(grace) > _GRACE_MS_MAX:
         yield f"spec.lifecycle.terminationGrace: {grace} is longer than a kubelet can count: write such as 5m"
+    named = (volume for _, shape in spec.shapes() for _, volume in shape.storage.by_role())
+    for name, size in dict.fromkeys((volume.name, volume.size) for volume in named):
+        if not 1 <= parse_quantity(size) <= _SIZE_MAX:
+            yield f"spec.storage: volume {name} of {size} is a size that no disk has: write such as 100Gi"

@@ -40,9 +40,11 @@ def parse_quantity(text: str) -> Decimal:
 
 def format_quantity(size: Decimal) -> str:
     """Return `size` in the greatest binary unit that fits it as a whole number: 107374182400 -> '100Gi'."""
+    whole = int(size)  # a Decimal cannot be divided beyond its 28 digits
     for unit in ("Pi", "Ti", "Gi", "Mi", "Ki"):
-        if size and size % _QUANTITY_FACTOR[unit] == 0:
-            return f"{size // _QUANTITY_FACTOR[unit]:f}{unit}"
+        factor = int(_QUANTITY_FACTOR[unit])
+        if whole and whole == size and whole % factor == 0:
+            return f"{whole // factor}{unit}"
     return f"{size.normalize():f}"
 
 

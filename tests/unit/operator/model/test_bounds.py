@@ -1,5 +1,6 @@
 """Fields that the API server takes and nobody behind it can use (spec/operator.md#K16)."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import OpenLedgers
 from bookie.rpc import calls
-from bookie_operator.model import bounds
+from bookie_operator.model import bounds, values
 from bookie_operator.plan.departure import draining
 
 STORE = make.spec()["metadataService"]
@@ -78,3 +79,20 @@ def test_a_copy_rate_beyond_all_numbers_of_the_admin_port_is_no_limit() -> None:
     rate = draining.rate(make.cluster(scaleDown={"copyRate": "9999999999P"}).spec.scale_down)
 
     assert calls.drain(calls.DrainAction.START, operator_epoch=1, bytes_per_second=rate, open_ledgers=OpenLedgers.WAIT)
+
+
+@pytest.mark.parametrize("size", ["0", "0Gi", "0.5", "100m", "9223372036854775808", "99999999999999999999999999P"])
+def test_a_size_that_no_disk_has_is_named(size: str) -> None:
+    storage = copy.deepcopy(make.spec()["storage"])
+    storage["ledgers"]["volumes"][0]["size"] = size
+
+    (said,) = bounds.problems(make.cluster(storage=storage).spec)
+
+    assert said.startswith(f"spec.storage: volume {storage['ledgers']['volumes'][0]['name']} of {size} is a size")
+
+
+@pytest.mark.parametrize("size", ["99999999999999999999999999P", "1024P", "100Gi", "1000", "0.5", "0"])
+def test_every_size_can_be_told(size: str) -> None:
+    told = values.format_quantity(values.parse_quantity(size))
+
+    assert values.parse_quantity(told) == values.parse_quantity(size)
