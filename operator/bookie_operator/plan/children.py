@@ -89,7 +89,7 @@ def plan(
         wanted += [*sets, *templates.of_removed_zones(observation)]
         wanted += fleet.after_bookies(cluster, observation.image)
     stale = tuple(prune.stale(observation, {(one["kind"], one["metadata"]["name"]): one for one in wanted}))
-    if wrong := (*_of_spec(observation), *windows.problems(cluster.spec)):
+    if wrong := spec_problems(observation):
         # What is there stays as it is, and so does what protects it; only the roll-out waits.
         obstacles.append(Obstacle("SpecInvalid", "; ".join(wrong)))
         wanted = [one for one in wanted if one["kind"] not in _MADE_FROM_CONFIG]
@@ -143,6 +143,11 @@ def _uncontrolled(observation: Observation, wanted: list[Manifest]) -> int:
         if case.pod is not None and not is_run:
             return len(mine)
     return 0
+
+
+def spec_problems(observation: Observation) -> tuple[str, ...]:
+    """Return what is wrong with the spec, so that no pod is made of it."""
+    return (*_of_spec(observation), *windows.problems(observation.cluster.spec))
 
 
 def _of_spec(observation: Observation) -> tuple[str, ...]:

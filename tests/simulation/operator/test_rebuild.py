@@ -251,3 +251,26 @@ def test_while_a_stateful_set_is_made_anew_the_budget_lets_one_go_and_no_more(bu
         busy.settle()
 
     assert max(allowed) <= 1, allowed
+
+
+@pytest.mark.parametrize(
+    ("claims", "more"),
+    [({"size": "0"}, {}), ({"size": "512Mi"}, {"config": {"jornalMaxSizeMB": "1"}})],
+    ids=["a size that no disk has", "a setting that no bookie has"],
+)
+def test_while_the_spec_is_invalid_nobody_begins_to_be_rebuilt(
+    busy: World, claims: "dict[str, str]", more: "dict[str, Any]"
+) -> None:
+    before = classes(busy)
+    busy.edit(storage=storage(busy, **claims), **more)
+
+    run(busy, busy.operator(), passes=20)
+
+    stalled, rebuilt = busy.status().condition("Stalled"), busy.status().rebuild
+    assert stalled is not None
+    assert stalled.reason == "SpecInvalid"
+    assert rebuilt is not None
+    assert (rebuilt.done, rebuilt.waiting_for) == (0, stalled.message)
+    assert not [one for one in busy.writes if one.startswith(("drain", "delete", "forget"))]
+    assert classes(busy) == before
+    check(busy)

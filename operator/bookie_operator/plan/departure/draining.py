@@ -5,7 +5,7 @@ from bookie.ports.admin import DrainStatus, OpenLedgers, References
 from bookie_operator.model.spec import ScaleDownSpec
 from bookie_operator.model.status import Departure, LeavingStatus
 from bookie_operator.model.values import format_time, parse_quantity, parse_time
-from bookie_operator.plan import doors, ephemeral, pace, replacing, room, staggering, windows
+from bookie_operator.plan import children, doors, ephemeral, pace, replacing, room, staggering, windows
 from bookie_operator.plan.actions import (
     CancelDrain,
     StartDrain,
@@ -28,6 +28,8 @@ def begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored:
         return Next(state.waits(stored, why))
     # What a person asked for by name waits for no window, and neither does a drained node (spec/operator.md#H2).
     is_at_once = one.case.name in replacing.named(seen) or (one.case.is_ephemeral and ephemeral.drained(one.case))
+    if not is_at_once and one.case.is_rebuilt and (why := "; ".join(children.spec_problems(seen))):
+        return Next(state.waits(stored, why))  # it would come back with what nobody can run
     if not is_at_once and (why := windows.of(seen).closed or _too_soon(seen, fleet, one)):
         return Next(state.waits(stored, why))
     if not is_at_once and _is_rolled(one) and (why := staggering.closed(seen)):
