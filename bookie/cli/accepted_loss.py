@@ -112,21 +112,14 @@ async def _declare(
         after_crash=arguments.after_crash,
         entries=entries,
     )
-    plan = []
-    if wanted.found:
-        holders = ", ".join(sorted(set(wanted.found.values())))
-        plan.append(
-            f"plan: copy {len(wanted.found)} entries back from {holders}, which ledger {ledger_id} does not name"
-        )
-    if wanted.runs:
-        plan += [
-            f"plan: declare {wanted.count} entries of ledger {ledger_id} lost, which ends at entry"
-            f" {wanted.metadata.last_entry}: {accepting_loss.ranges(wanted.runs)}",
-            f"no bookie has them ({wanted.said}); its bookies then stop looking for them, and readers get"
-            f' "no such entry"; all other entries stay',
-        ]
-    if not plan:
+    if not wanted.runs:
         return wanted.metadata
+    plan = [
+        f"plan: declare {wanted.count} entries of ledger {ledger_id} lost, which ends at entry"
+        f" {wanted.metadata.last_entry}: {accepting_loss.ranges(wanted.runs)}",
+        f"no bookie has them ({wanted.said}); its bookies then stop looking for them, and readers get"
+        f' "no such entry"; all other entries stay',
+    ]
     return await declaring_lost.declare(client.shared, wanted) if output.consents(arguments, plan) else None
 
 

@@ -5,16 +5,13 @@ look for the entry for ever, in limbo, and so would every worker. Declared lost 
 are owed by nobody any more (`LedgerMetadata.owed_ranges`): repairs, fills, workers and audits pass over them, and
 readers are told "no such entry" by bookies that said "unknown" until then. Rule: spec/metadata.md#M57.
 
-A copy on a bookie that the ledger no longer names is copied back instead.
-
 Never: an entry of which any bookie gives a good copy; while a bookie of its write set might still have one; without an
 explicit list of the bookies that are given up. Nothing is deleted: a copy that turns up is still served.
 """
 
 import asyncio
-import contextlib
 import itertools
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 
 from bookie.base import bitmaps, errors
@@ -32,7 +29,6 @@ from bookie.quorum import mending
 from bookie.quorum.given_up import GivenUp
 from bookie.quorum.shares import Group
 from bookie.storage.pause import pause
-from bookie.wire import digest
 
 # Entries that one act may declare lost: each is asked for at every bookie of its write set.
 ENTRIES_MAX = 1 << 20
@@ -44,15 +40,13 @@ _ENTRIES_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class LostPlan:
-    """What would be declared lost: `runs`, inclusive, ascending; none when every entry has a copy. `found`: entries
-    that their own bookies lack, and who gives them: they are copied back. `version`: of the record that was looked at.
-    `said`: what the bookies of the first entry answered."""
+    """What would be declared lost: `runs`, inclusive, ascending; none when every entry has a copy. `version`: of the
+    record that was looked at. `said`: what the bookies of the first entry answered."""
 
     ledger_id: LedgerId
     metadata: LedgerMetadata
     version: int
     runs: tuple[IdRange, ...]
-    found: Mapping[EntryId, BookieId]
     given_up: GivenUp
     said: str
 
@@ -99,23 +93,21 @@ async def plan(
                 lost.append((entry_id, entry_id))
         if sum(last - first + 1 for first, last in lost) > ENTRIES_MAX:
             raise errors.GrantRefused("too_many", f"ledger {ledger_id}: more than {ENTRIES_MAX} entries have no copy")
-    found = await _copies_elsewhere(look, lost, without=named)
+    await _refuse_copies_elsewhere(shared, ledger_id, lost, without=named)
     await _refuse_who_may_answer(look, bookies, after_crash=after_crash)
     in_doubt = frozenset(look.doubts) - gone
     sessions = tuple((each, lives[each]) for each in sorted(in_doubt))
     given_up = GivenUp(in_doubt, frozenset(look.doubts) & gone, sessions, by=by, reason=reason)
-    return LostPlan(ledger_id, metadata, version, tuple(_without(lost, found)), found, given_up, look.said)
+    return LostPlan(ledger_id, metadata, version, tuple(lost), given_up, look.said)
 
 
 async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
-    """Copy back what was found, and write the entries of `wanted` into the ledger's record; return the record. May be
-    repeated after any error: the next `plan` looks anew.
+    """Write the entries of `wanted` into the ledger's record; return the record. May be repeated after any error: the
+    next `plan` looks anew.
 
     Raises BookieUnavailable when a bookie restarted since `plan`, VersionConflict when the record changed, BadInput
-    when it would become too long, LedgerMissing, MetadataError, and what a copy raises.
+    when it would become too long, LedgerMissing, MetadataError.
     """
-    if wanted.found:
-        await _bring_back(shared, wanted)
     if not wanted.runs:
         return wanted.metadata
     await recovery.refuse_restarted(shared, wanted.given_up)
@@ -193,42 +185,19 @@ class _Look:
                 said[bookie_id] = errors.BookieUnavailable(f"bookie {bookie_id} is not registered")
                 continue
             try:
-                await self._read(bookie_id, entry_id)
+                body = await self._bookies.read(bookie_id, self.ledger_id, entry_id)
+                self._digest.open(body, self.ledger_id, entry_id)
             except BookieError as error:
                 said[bookie_id] = error
             else:
                 return None
         return said
 
-    async def gives(self, bookie_id: BookieId, entry_id: EntryId) -> bool:
-        """Return True when the bookie gives a good copy now."""
-        try:
-            await self._read(bookie_id, entry_id)
-        except BookieError:
-            return False
-        return True
-
-    async def _read(self, bookie_id: BookieId, entry_id: EntryId) -> None:
-        body = await self._bookies.read(bookie_id, self.ledger_id, entry_id)
-        self._digest.open(body, self.ledger_id, entry_id)
-
     def _doubt(self, bookie_id: BookieId, error: BookieError) -> None:
         """Keep the answer that leaves most open: a bad copy says nothing about other entries."""
         known = self.doubts.setdefault(bookie_id, error)
         if _openness(error) > _openness(known):
             self.doubts[bookie_id] = error
-
-
-def _without(runs: Sequence[IdRange], entries: Collection[EntryId]) -> Iterator[IdRange]:
-    """Yield the runs without these entries."""
-    for first, last in runs:
-        begin = first
-        for each in sorted(entry for entry in entries if first <= entry <= last) if entries else ():
-            if begin < each:
-                yield begin, EntryId(each - 1)
-            begin = EntryId(each + 1)
-        if begin <= last:
-            yield begin, last
 
 
 def _openness(error: BookieError) -> int:
@@ -288,53 +257,27 @@ def _checked(metadata: LedgerMetadata, entries: Sequence[IdRange]) -> list[IdRan
     ]
 
 
-async def _copies_elsewhere(
-    look: _Look, lost: Sequence[IdRange], *, without: Collection[BookieId]
-) -> dict[EntryId, BookieId]:
-    """Return who gives a good copy of an entry although the ledger does not name it: a bookie that gave its place to
-    another keeps what it had."""
-    found: dict[EntryId, BookieId] = {}
-    for bookie_id in sorted(look.shared.watcher.records) if lost else ():
-        if bookie_id in without:
-            continue
+async def _refuse_copies_elsewhere(
+    shared: Shared, ledger_id: LedgerId, lost: Sequence[IdRange], *, without: Collection[BookieId]
+) -> None:
+    """Raise GrantRefused when a bookie that the ledger no longer names lists one of the entries."""
+    if not lost:
+        return
+    others = [each for each in sorted(shared.watcher.records) if each not in without]
+    for bookie_id in others:
         try:
-            groups = await BookieClient(look.shared.pool).list_groups(bookie_id, look.ledger_id)
+            groups = await BookieClient(shared.pool).list_groups(bookie_id, ledger_id)
         except BookieError:
             continue  # nobody counts on what a bookie may hold that the ledger does not name
         for first, last in lost:
-            for start in range(first, last + 1, _WINDOW):
-                end = min(last + 1, start + _WINDOW)
-                listed = bitmaps.drawn(groups, start, end)
-                for entry_id in (EntryId(each) for each in range(start, end) if listed >> (each - start) & 1):
-                    if entry_id not in found and await look.gives(bookie_id, entry_id):
-                        found[entry_id] = bookie_id
-    return found
-
-
-async def _bring_back(shared: Shared, wanted: LostPlan) -> None:
-    """Copy what was found elsewhere to the bookies that owe it. Raises what a read or an add raises."""
-    bookies, metadata = BookieClient(shared.pool), wanted.metadata
-    verifier, key = digest_of(metadata), digest.master_key(metadata.password)
-    takers: set[BookieId] = set()
-
-    async def copy(entry_id: EntryId, holder: BookieId) -> None:
-        body = await bookies.read(holder, wanted.ledger_id, entry_id)
-        verifier.open(body, wanted.ledger_id, entry_id)
-        here = [each for each in metadata.write_set(entry_id) if each in shared.watcher.records]
-        if not here:
-            raise errors.NotEnoughBookies(f"entry {entry_id} is on bookie {holder} alone, and none of its own is there")
-        for each in here:
-            await bookies.add(each, wanted.ledger_id, entry_id, body, key, is_recovery=True)
-        takers.update(here)
-
-    turns = iter(sorted(wanted.found.items()))
-    while batch := list(itertools.islice(turns, _ENTRIES_AT_ONCE)):
-        await asyncio.gather(*(copy(*each) for each in batch))
-    for each in sorted(takers):
-        # A bookie that does not journal acknowledges from memory. One in limbo forces nothing; its repair, which has
-        # still to end, flushes before it does. CRASH: before that the entry is owed as ever, and found as it was now.
-        with contextlib.suppress(errors.UnknownLedgerState):
-            await bookies.force(each, wanted.ledger_id)
+            starts = range(first, last + 1, _WINDOW)
+            if any(bitmaps.drawn(groups, start, min(last + 1, start + _WINDOW)) for start in starts):
+                raise errors.GrantRefused(
+                    "copy_elsewhere",
+                    f"ledger {ledger_id}: bookie {bookie_id}, which the ledger does not name, still lists some of"
+                    f" entries {first} to {last}: nothing is declared lost. Save them first"
+                    f" (`bookie ledger read {ledger_id} --bookie {bookie_id}`)",
+                )
 
 
 async def _refuse_who_may_answer(look: _Look, bookies: Collection[BookieId], *, after_crash: bool) -> None:
