@@ -167,9 +167,41 @@ async def test_a_copy_on_a_bookie_that_the_ledger_names_no_more_stands_against_i
     names = metadata.last_segment.bookies
     await emptied(cluster, names)
 
-    with pytest.raises(errors.GrantRefused, match=f"{moved}, which the ledger does not name, still lists some of"):
+    with pytest.raises(errors.GrantRefused, match=f"{moved}, which the ledger does not name, still has entry"):
         await planning(person, writer, *names)
     assert cluster.metadata_of(writer.id) == metadata
+
+
+@story(on_cluster, 49, bookies=5)
+async def test_a_bookie_that_the_ledger_names_no_more_must_say_that_it_has_no_copy(cluster: SimCluster) -> None:
+    """It restarts, or is in limbo and lists nothing: the only copy may be there."""
+    writer = await written(cluster)
+    person = await cluster.client("person")
+    moved = writer.metadata.last_segment.bookies[0]
+    await person(evacuation.Evacuation(person.client.shared, [moved]).move(writer.id))
+    metadata = cluster.metadata_of(writer.id)
+    assert metadata is not None
+    names = metadata.last_segment.bookies
+    await emptied(cluster, names)
+
+    cluster.partition("person", moved)
+    with pytest.raises(errors.GrantRefused, match=f"{moved}, which the ledger does not name, does not say whether"):
+        await planning(person, writer, *names)
+    cluster.heal()
+    person = await cluster.client("another")
+    left = cluster.bookies[moved].process
+    assert left is not None
+    assert left.admin.store is not None
+    await cluster.bookies[moved].node.do(left.admin.store.protect([(writer.id, False, True, None)]))
+    with pytest.raises(errors.GrantRefused, match=f"{moved}, which the ledger does not name, still has entry"):
+        await planning(person, writer, *names)
+    assert cluster.metadata_of(writer.id) == metadata
+
+    cluster.bookies[moved].crash()  # as the message says: what it had was saved, and it is stopped
+    await cluster.until(lambda: moved not in person.client.shared.watcher.records, "its session ends")
+    wanted = await planning(person, writer, *names)
+    await person(declaring_lost.declare(person.client.shared, wanted))
+    await cluster.until_repaired(*names)
 
 
 @story(on_cluster, 47, bookies=4)

@@ -27,7 +27,7 @@ from bookie.ports.metadata_store import find
 from bookie.quorum import given_up as rules
 from bookie.quorum import mending
 from bookie.quorum.given_up import GivenUp
-from bookie.quorum.shares import Group
+from bookie.quorum.shares import Group, Share
 from bookie.storage.pause import pause
 
 # Entries that one act may declare lost: each is asked for at every bookie of its write set.
@@ -36,6 +36,9 @@ ENTRIES_MAX = 1 << 20
 _SEARCHED_MAX = 1 << 32
 _WINDOW = 1 << 14
 _ENTRIES_AT_ONCE = 32
+_BOOKIES_AT_ONCE = 16
+_LOOKS_AT_ONCE = 1024  # at a list, without a pause
+_EVERY = Share(1, 1, 0)  # the share that has every entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ async def plan(
                 lost.append((entry_id, entry_id))
         if sum(last - first + 1 for first, last in lost) > ENTRIES_MAX:
             raise errors.GrantRefused("too_many", f"ledger {ledger_id}: more than {ENTRIES_MAX} entries have no copy")
-    await _refuse_copies_elsewhere(shared, ledger_id, lost, without=named)
+    await _refuse_copies_elsewhere(look, lost, without=named)
     await _refuse_who_may_answer(look, bookies, after_crash=after_crash)
     in_doubt = frozenset(look.doubts) - gone
     sessions = tuple((each, lives[each]) for each in sorted(in_doubt))
@@ -157,7 +160,7 @@ class _Look:
         self.shared = shared
         self.ledger_id = ledger_id
         self.gone = gone
-        self._bookies = BookieClient(shared.pool)
+        self.bookies = BookieClient(shared.pool)
         self._metadata = metadata
         self._digest = digest_of(metadata)
 
@@ -184,14 +187,20 @@ class _Look:
             if bookie_id in self.gone:
                 said[bookie_id] = errors.BookieUnavailable(f"bookie {bookie_id} is not registered")
                 continue
-            try:
-                body = await self._bookies.read(bookie_id, self.ledger_id, entry_id)
-                self._digest.open(body, self.ledger_id, entry_id)
-            except BookieError as error:
-                said[bookie_id] = error
-            else:
+            problem = await self.problem_with(bookie_id, entry_id)
+            if problem is None:
                 return None
+            said[bookie_id] = problem
         return said
+
+    async def problem_with(self, bookie_id: BookieId, entry_id: EntryId) -> BookieError | None:
+        """Return why the bookie gives no good copy of the entry; None when it does."""
+        try:
+            body = await self.bookies.read(bookie_id, self.ledger_id, entry_id)
+            self._digest.open(body, self.ledger_id, entry_id)
+        except BookieError as error:
+            return error
+        return None
 
     def _doubt(self, bookie_id: BookieId, error: BookieError) -> None:
         """Keep the answer that leaves most open: a bad copy says nothing about other entries."""
@@ -257,27 +266,67 @@ def _checked(metadata: LedgerMetadata, entries: Sequence[IdRange]) -> list[IdRan
     ]
 
 
-async def _refuse_copies_elsewhere(
-    shared: Shared, ledger_id: LedgerId, lost: Sequence[IdRange], *, without: Collection[BookieId]
-) -> None:
-    """Raise GrantRefused when a bookie that the ledger no longer names lists one of the entries."""
-    if not lost:
-        return
-    others = [each for each in sorted(shared.watcher.records) if each not in without]
-    for bookie_id in others:
-        try:
-            groups = await BookieClient(shared.pool).list_groups(bookie_id, ledger_id)
-        except BookieError:
-            continue  # nobody counts on what a bookie may hold that the ledger does not name
-        for first, last in lost:
-            starts = range(first, last + 1, _WINDOW)
-            if any(bitmaps.drawn(groups, start, min(last + 1, start + _WINDOW)) for start in starts):
-                raise errors.GrantRefused(
-                    "copy_elsewhere",
-                    f"ledger {ledger_id}: bookie {bookie_id}, which the ledger does not name, still lists some of"
-                    f" entries {first} to {last}: nothing is declared lost. Save them first"
-                    f" (`bookie ledger read {ledger_id} --bookie {bookie_id}`)",
-                )
+async def _refuse_copies_elsewhere(look: _Look, lost: Sequence[IdRange], *, without: Collection[BookieId]) -> None:
+    """Raise GrantRefused when a registered bookie that the ledger does not name has a good copy of one of them, or does
+    not say."""
+    others = [each for each in sorted(look.shared.watcher.records) if each not in without] if lost else []
+    for start in range(0, len(others), _BOOKIES_AT_ONCE):
+        said = await asyncio.gather(
+            *(_elsewhere(look, each, lost) for each in others[start : start + _BOOKIES_AT_ONCE])
+        )
+        if reasons := [each for each in said if each]:
+            raise errors.GrantRefused(
+                "copy_elsewhere", f"ledger {look.ledger_id}: nothing is declared lost: {'; '.join(reasons)}"
+            )
+
+
+async def _elsewhere(look: _Look, bookie_id: BookieId, lost: Sequence[IdRange]) -> str:
+    """Return what a bookie that the ledger does not name has against the loss of these entries; "" for nothing."""
+    name = f"bookie {bookie_id}, which the ledger does not name,"
+    try:
+        groups: Sequence[Group] | None = await look.bookies.list_groups(bookie_id, look.ledger_id)
+    except errors.NoSuchLedger:
+        return ""
+    except BookieError:
+        groups = None  # in limbo it lists nothing and gives what it has; and some bookies of Java's never list
+    async for batch in _listed(groups, lost):
+        answers = await asyncio.gather(*(look.problem_with(bookie_id, each) for each in batch))
+        for entry_id, error in zip(batch, answers, strict=True):
+            match error:
+                case None:
+                    return (
+                        f"{name} still has entry {entry_id}. Save it and what else it has of them first (`bookie ledger"
+                        f" read {look.ledger_id} --bookie {bookie_id}`), then stop it while you declare them lost"
+                    )
+                case errors.NoSuchLedger():
+                    return ""
+                case errors.NoSuchEntry() | errors.UnknownLedgerState() | errors.DigestMismatch():
+                    continue
+                case _:
+                    return f"{name} does not say whether it has entry {entry_id}: {error}; try again, or stop it"
+    return ""
+
+
+async def _listed(groups: Sequence[Group] | None, lost: Sequence[IdRange]) -> AsyncIterator[list[EntryId]]:
+    """Yield those of the entries that are in `groups`, a few at a time; without a list all of them."""
+    batch: list[EntryId] = []
+    looks = 0
+    for first, last in lost:
+        looks += 1
+        is_in_some = groups is None or _EVERY.count_held(groups, first, last) > 0
+        for number in range(first, last + 1) if is_in_some else ():
+            looks += 1
+            if groups is None or _EVERY.count_held(groups, number, number):
+                batch.append(EntryId(number))
+            if len(batch) == _ENTRIES_AT_ONCE:
+                yield batch
+                batch = []
+            if looks % _LOOKS_AT_ONCE == 0:
+                await pause()
+        if looks % _LOOKS_AT_ONCE == 0:
+            await pause()
+    if batch:
+        yield batch
 
 
 async def _refuse_who_may_answer(look: _Look, bookies: Collection[BookieId], *, after_crash: bool) -> None:
