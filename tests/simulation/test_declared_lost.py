@@ -204,6 +204,27 @@ async def test_a_bookie_that_the_ledger_names_no_more_must_say_that_it_has_no_co
     await cluster.until_repaired(*names)
 
 
+@story(on_cluster, 50, bookies=4)
+async def test_a_copy_on_a_bookie_that_is_named_for_other_entries_stands_against_it(cluster: SimCluster) -> None:
+    """It left the ledger, and came back in another place."""
+    writer = await written(cluster)
+    person = await cluster.client("person")
+    moved, _, third = writer.metadata.last_segment.bookies
+    for leaving in (moved, third):
+        await person(evacuation.Evacuation(person.client.shared, [leaving]).move(writer.id))
+    metadata = cluster.metadata_of(writer.id)
+    assert metadata is not None
+    *names, last = metadata.last_segment.bookies
+    assert last == moved
+    await emptied(cluster, names)
+
+    everything = [(EntryId(0), EntryId(COUNT - 1))]
+    for entries in ([], everything):
+        with pytest.raises(errors.GrantRefused, match=f"{moved}, which the ledger names for other entries, still has"):
+            await planning(person, writer, *names, entries=entries)
+    assert cluster.metadata_of(writer.id) == metadata
+
+
 @story(on_cluster, 47, bookies=4)
 async def test_the_queue_is_worked_off_once_what_nobody_has_is_declared_lost(cluster: SimCluster) -> None:
     """What a look of an auditor and a worker would do about the ledger: nothing more."""

@@ -96,7 +96,7 @@ async def plan(
                 lost.append((entry_id, entry_id))
         if sum(last - first + 1 for first, last in lost) > ENTRIES_MAX:
             raise errors.GrantRefused("too_many", f"ledger {ledger_id}: more than {ENTRIES_MAX} entries have no copy")
-    await _refuse_copies_elsewhere(look, lost, without=named)
+    await _refuse_copies_elsewhere(look, lost)
     await _refuse_who_may_answer(look, bookies, after_crash=after_crash)
     in_doubt = frozenset(look.doubts) - gone
     sessions = tuple((each, lives[each]) for each in sorted(in_doubt))
@@ -161,7 +161,7 @@ class _Look:
         self.ledger_id = ledger_id
         self.gone = gone
         self.bookies = BookieClient(shared.pool)
-        self._metadata = metadata
+        self.metadata = metadata
         self._digest = digest_of(metadata)
 
     async def at(self, entries: Sequence[EntryId]) -> list[EntryId]:
@@ -183,7 +183,7 @@ class _Look:
     async def _ask(self, entry_id: EntryId) -> dict[BookieId, BookieError] | None:
         """Return each bookie's answer without a good copy; None when one has a copy."""
         said: dict[BookieId, BookieError] = {}
-        for bookie_id in self._metadata.write_set(entry_id):
+        for bookie_id in self.metadata.write_set(entry_id):
             if bookie_id in self.gone:
                 said[bookie_id] = errors.BookieUnavailable(f"bookie {bookie_id} is not registered")
                 continue
@@ -222,7 +222,7 @@ async def _windows(
     gone: Collection[BookieId],
     entries: Sequence[IdRange],
 ) -> AsyncIterator[list[EntryId]]:
-    """Yield the entries to ask for, some thousands at a time: `entries`, or those that no bookie lists."""
+    """Yield the entries to ask for, some thousands at a time: `entries`, or those that nobody lists who should."""
     if entries:
         asked = itertools.chain.from_iterable(range(first, last + 1) for first, last in _checked(metadata, entries))
         while batch := [EntryId(each) for each in itertools.islice(asked, _WINDOW)]:
@@ -234,15 +234,19 @@ async def _windows(
         )
     present = [each for each in mending.named(metadata) if each not in gone]
     said = await Holdings(shared).ask(ledger_id, metadata, present, reads=True)
-    lists: list[Sequence[Group]] = [each.groups for each in said.values() if each.groups is not None]
-    for _, first, last in metadata.owed_ranges():
+    lists = {name: each.groups for name, each in said.items() if each.groups is not None}
+    size, quorum = metadata.ensemble_size, metadata.write_quorum
+    for segment, first, last in metadata.owed_ranges():
         assert last is not None, "it is closed"
         for start in range(first, last + 1, _WINDOW):
             end = min(last + 1, start + _WINDOW)
-            listed = 0
-            for groups in lists:
-                listed |= bitmaps.drawn(groups, start, end)
-            yield [EntryId(each) for each in range(start, end) if not listed >> (each - start) & 1]
+            absent = bitmaps.ones(end - start)
+            for index, bookie_id in enumerate(segment.bookies):
+                if bookie_id in lists:  # what it lists besides its share, no reader asks it for
+                    share = bitmaps.striped(size, quorum, index, start, end - 1)
+                    absent &= ~(bitmaps.drawn(lists[bookie_id], start, end) & share)
+            if absent:
+                yield [EntryId(each) for each in range(start, end) if absent >> (each - start) & 1]
             await pause()
 
 
@@ -266,10 +270,10 @@ def _checked(metadata: LedgerMetadata, entries: Sequence[IdRange]) -> list[IdRan
     ]
 
 
-async def _refuse_copies_elsewhere(look: _Look, lost: Sequence[IdRange], *, without: Collection[BookieId]) -> None:
-    """Raise GrantRefused when a registered bookie that the ledger does not name has a good copy of one of them, or does
-    not say."""
-    others = [each for each in sorted(look.shared.watcher.records) if each not in without] if lost else []
+async def _refuse_copies_elsewhere(look: _Look, lost: Sequence[IdRange]) -> None:
+    """Raise GrantRefused when a registered bookie has a good copy of an entry whose write set it is not in, or does not
+    say: one that the ledger named once, or names in another place now."""
+    others = sorted(look.shared.watcher.records) if lost else []
     for start in range(0, len(others), _BOOKIES_AT_ONCE):
         said = await asyncio.gather(
             *(_elsewhere(look, each, lost) for each in others[start : start + _BOOKIES_AT_ONCE])
@@ -281,15 +285,16 @@ async def _refuse_copies_elsewhere(look: _Look, lost: Sequence[IdRange], *, with
 
 
 async def _elsewhere(look: _Look, bookie_id: BookieId, lost: Sequence[IdRange]) -> str:
-    """Return what a bookie that the ledger does not name has against the loss of these entries; "" for nothing."""
-    name = f"bookie {bookie_id}, which the ledger does not name,"
+    """Return what a bookie has against the loss of those entries whose write set it is not in; "" for nothing."""
+    is_named = look.metadata.names(bookie_id)
+    name = f"bookie {bookie_id}, which the ledger {'names for other entries' if is_named else 'does not name'},"
     try:
         groups: Sequence[Group] | None = await look.bookies.list_groups(bookie_id, look.ledger_id)
     except errors.NoSuchLedger:
         return ""
     except BookieError:
         groups = None  # in limbo it lists nothing and gives what it has; and some bookies of Java's never list
-    async for batch in _listed(groups, lost):
+    async for batch in _listed(look.metadata, bookie_id, groups, lost):
         answers = await asyncio.gather(*(look.problem_with(bookie_id, each) for each in batch))
         for entry_id, error in zip(batch, answers, strict=True):
             match error:
@@ -307,8 +312,11 @@ async def _elsewhere(look: _Look, bookie_id: BookieId, lost: Sequence[IdRange]) 
     return ""
 
 
-async def _listed(groups: Sequence[Group] | None, lost: Sequence[IdRange]) -> AsyncIterator[list[EntryId]]:
-    """Yield those of the entries that are in `groups`, a few at a time; without a list all of them."""
+async def _listed(
+    metadata: LedgerMetadata, bookie_id: BookieId, groups: Sequence[Group] | None, lost: Sequence[IdRange]
+) -> AsyncIterator[list[EntryId]]:
+    """Yield those of the entries that are in `groups` and no share of the bookie's, a few at a time; without a list all
+    that are no share of it."""
     batch: list[EntryId] = []
     looks = 0
     for first, last in lost:
@@ -316,7 +324,8 @@ async def _listed(groups: Sequence[Group] | None, lost: Sequence[IdRange]) -> As
         is_in_some = groups is None or _EVERY.count_held(groups, first, last) > 0
         for number in range(first, last + 1) if is_in_some else ():
             looks += 1
-            if groups is None or _EVERY.count_held(groups, number, number):
+            is_listed = groups is None or _EVERY.count_held(groups, number, number)
+            if is_listed and bookie_id not in metadata.write_set(EntryId(number)):
                 batch.append(EntryId(number))
             if len(batch) == _ENTRIES_AT_ONCE:
                 yield batch
