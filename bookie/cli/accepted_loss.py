@@ -14,6 +14,9 @@ from bookie.client import Client
 from bookie.client.repair import accepting_loss, declaring_lost
 from bookie.metadata.ledger import LedgerMetadata
 
+_GIVEN = "somebody gives a good copy of each of these entries, or they were declared lost before"
+_LISTED = "the bookies list every entry; of entries whose listed copies are bad say which (`--entries`)"
+
 
 def add_parser(verbs: Any) -> None:
     """Add the verb to those of `bookie ledger`."""
@@ -113,6 +116,7 @@ async def _declare(
         entries=entries,
     )
     if not wanted.runs:
+        output.tell("nothing to declare: " + (_GIVEN if entries else _LISTED))
         return wanted.metadata
     plan = [
         f"plan: declare {wanted.count} entries of ledger {ledger_id} lost, which ends at entry"

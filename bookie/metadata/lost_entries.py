@@ -68,6 +68,8 @@ def dump(acts: Sequence[Act]) -> bytes:
         }
         for each in acts
     ]
+    if any(not _is_text(each.by + each.reason) for each in acts):
+        raise errors.BadInput("who declares entries lost, or why, is not text (UTF-8): say it in other characters")
     value = json.dumps(said, separators=(",", ":")).encode()
     if len(value) > _SIZE_MAX or load(value) != tuple(acts):
         raise errors.BadInput(
@@ -94,7 +96,8 @@ def _act(said: dict[str, object]) -> Act:
     if not (isinstance(bookies, list) and isinstance(groups, list) and isinstance(at_ms, int)):
         raise TypeError
     by, reason = str(said["by"]), str(said["reason"])
-    (by + reason).encode()  # half of a pair of surrogates is a ValueError here, and not where somebody prints it
+    if not _is_text(by + reason):
+        raise ValueError
     runs: list[IdRange] = []
     for group in groups:
         first, last_start, size, period = group
@@ -108,6 +111,15 @@ def _act(said: dict[str, object]) -> Act:
         starts = (first + number * period for number in range(count))
         runs += [(EntryId(start), EntryId(start + size - 1)) for start in starts]
     return Act(by, reason, at_ms, tuple(BookieId(str(one)) for one in bookies), tuple(runs))
+
+
+def _is_text(words: str) -> bool:
+    """Return False for half of a pair of surrogates, which JSON takes and nobody can print."""
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _groups(runs: Iterable[IdRange]) -> Iterator[Group]:

@@ -90,6 +90,12 @@ def why_not(seen: Hearing, *, after_crash: bool) -> str:
         return f"bookie {name} answers for this ledger: what it has and what it denies counts, and is not given up"
     if isinstance(seen.answer, errors.DigestMismatch):
         return ""  # what it has is no copy, and no other answer follows
+    if isinstance(seen.answer, errors.StorageFailed):
+        return (
+            f"bookie {name} has it and cannot read it now ({seen.answer}): if its log tells of a passing fault, try"
+            " again after that; if its scrub lists the entry as bad (`bookie node scrub`), the bytes stay bad and are"
+            " not given up until the bookie gets an empty disk in the place of that one"
+        )
     if not isinstance(seen.answer, errors.UnknownLedgerState):
         return f"bookie {name} is registered and may still answer: {seen.answer}; try again when it does"
     if not seen.has_begun_anew and not after_crash:

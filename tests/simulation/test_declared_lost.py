@@ -16,6 +16,7 @@ from bookie.cli.main import parser_for
 from bookie.client.repair import declaring_lost, evacuation, explaining
 from bookie.client.repair.declaring_lost import LostPlan
 from bookie.client.write.writer import LedgerWriter
+from bookie.metadata import lost_entries
 from bookie.ports.admin import State
 from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
 from sim_support import on_cluster
@@ -255,6 +256,25 @@ async def test_an_entry_with_a_good_copy_is_not_declared_lost_even_by_name(clust
         await planning(person, writer, *names, entries=[(EntryId(3), EntryId(COUNT))])
 
 
+@story(on_cluster, 51, bookies=4)
+async def test_more_runs_than_a_record_takes_are_refused_before_anybody_consents(
+    cluster: SimCluster, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_entries, "RUNS_MAX", 5)
+    writer = await written(cluster)
+    names = writer.metadata.last_segment.bookies[:2]
+    lost = lost_of(writer, names)
+    await emptied(cluster, names)
+    person = await cluster.client("person")
+
+    with pytest.raises(errors.GrantRefused, match="more than 5 runs, the most that its record takes; save what is"):
+        await planning(person, writer, *names)
+    some = await planning(person, writer, *names, entries=[(EntryId(one), EntryId(one)) for one in lost[:3]])
+    await person(declaring_lost.declare(person.client.shared, some))
+    with pytest.raises(errors.GrantRefused, match="more than 5 runs"):
+        await planning(person, writer, *names, entries=[(EntryId(one), EntryId(one)) for one in lost[3:6]])
+
+
 @story(on_cluster, 45, bookies=4)
 async def test_a_bookie_settles_it_when_it_is_told_to_and_again_as_often_as_it_is_asked(cluster: SimCluster) -> None:
     """As the operator asks (spec/operator.md#U15)."""
@@ -290,6 +310,8 @@ async def test_the_command_says_what_it_would_declare_and_then_what_it_declared(
 
     with pytest.raises(errors.BadInput, match="--entries 3-: give one entry, or the first and the last"):
         await types("--yes", "--entries", "3-")
+    assert await types("--dry-run", "--entries", f"{lost[0] + 1}") == 0
+    assert "nothing to declare: somebody gives a good copy of each of these" in capsys.readouterr().err
     assert await types("--dry-run") == 0
     assert f"declare 10 entries of ledger {writer.id} lost" in capsys.readouterr().err
     before = cluster.metadata_of(writer.id)

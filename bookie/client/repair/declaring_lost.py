@@ -10,8 +10,9 @@ explicit list of the bookies that are given up. Nothing is deleted: a copy that 
 """
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
 
 from bookie.base import bitmaps, errors
@@ -88,14 +89,15 @@ async def plan(
     lives = {each: shared.watcher.session(each) for each in named if each not in gone}  # of those that answer
     look = _Look(shared, ledger_id, metadata, gone)
     lost: list[IdRange] = []
-    async for window in _windows(shared, ledger_id, metadata, gone, entries):
-        for entry_id in await look.at(window):
-            if lost and lost[-1][1] == entry_id - 1:
-                lost[-1] = (lost[-1][0], entry_id)
-            else:
-                lost.append((entry_id, entry_id))
-        if sum(last - first + 1 for first, last in lost) > ENTRIES_MAX:
-            raise errors.GrantRefused("too_many", f"ledger {ledger_id}: more than {ENTRIES_MAX} entries have no copy")
+    noted = sum(len(each.runs) for each in metadata.losses())
+    async with contextlib.aclosing(_windows(shared, ledger_id, metadata, gone, entries)) as windows:
+        async for window in windows:
+            for entry_id in await look.at(window):
+                if lost and lost[-1][1] == entry_id - 1:
+                    lost[-1] = (lost[-1][0], entry_id)
+                else:
+                    lost.append((entry_id, entry_id))
+            _refuse_too_much(ledger_id, lost, noted)
     await _refuse_copies_elsewhere(look, lost)
     await _refuse_who_may_answer(look, bookies, after_crash=after_crash)
     in_doubt = frozenset(look.doubts) - gone
@@ -146,6 +148,22 @@ async def settle(
     else:
         await accepting_loss.accept(shared, ending)
     return await declare(shared, await plan(shared, ledger_id, bookies, by=by, reason=reason))
+
+
+def _refuse_too_much(ledger_id: LedgerId, lost: Sequence[IdRange], noted: int) -> None:
+    """Raise GrantRefused when these are too many for one act, or with those that are `noted` for a record."""
+    if sum(last - first + 1 for first, last in lost) > ENTRIES_MAX:
+        raise errors.GrantRefused(
+            "too_many",
+            f"ledger {ledger_id}: more than {ENTRIES_MAX} entries have no copy, the most of one act: declare them a"
+            " part at a time (`--entries`)",
+        )
+    if len(lost) + noted > lost_entries.RUNS_MAX:
+        raise errors.GrantRefused(
+            "too_many",
+            f"ledger {ledger_id}: the entries without a copy are more than {lost_entries.RUNS_MAX} runs, the most that"
+            " its record takes; save what is left of the ledger in another one, and delete it",
+        )
 
 
 class _Look:
@@ -221,7 +239,7 @@ async def _windows(
     metadata: LedgerMetadata,
     gone: Collection[BookieId],
     entries: Sequence[IdRange],
-) -> AsyncIterator[list[EntryId]]:
+) -> AsyncGenerator[list[EntryId], None]:
     """Yield the entries to ask for, some thousands at a time: `entries`, or those that nobody lists who should."""
     if entries:
         asked = itertools.chain.from_iterable(range(first, last + 1) for first, last in _checked(metadata, entries))
@@ -294,27 +312,29 @@ async def _elsewhere(look: _Look, bookie_id: BookieId, lost: Sequence[IdRange]) 
         return ""
     except BookieError:
         groups = None  # in limbo it lists nothing and gives what it has; and some bookies of Java's never list
-    async for batch in _listed(look.metadata, bookie_id, groups, lost):
-        answers = await asyncio.gather(*(look.problem_with(bookie_id, each) for each in batch))
-        for entry_id, error in zip(batch, answers, strict=True):
-            match error:
-                case None:
-                    return (
-                        f"{name} still has entry {entry_id}. Save it and what else it has of them first (`bookie ledger"
-                        f" read {look.ledger_id} --bookie {bookie_id}`), then stop it while you declare them lost"
-                    )
-                case errors.NoSuchLedger():
-                    return ""
-                case errors.NoSuchEntry() | errors.UnknownLedgerState() | errors.DigestMismatch():
-                    continue
-                case _:
-                    return f"{name} does not say whether it has entry {entry_id}: {error}; try again, or stop it"
+    async with contextlib.aclosing(_listed(look.metadata, bookie_id, groups, lost)) as batches:
+        async for batch in batches:
+            answers = await asyncio.gather(*(look.problem_with(bookie_id, each) for each in batch))
+            for entry_id, error in zip(batch, answers, strict=True):
+                match error:
+                    case None:
+                        return (
+                            f"{name} still has entry {entry_id}. Save it and what else it has of them first"
+                            f" (`bookie ledger read {look.ledger_id} --bookie {bookie_id}`), then stop it while you"
+                            " declare them lost"
+                        )
+                    case errors.NoSuchLedger():
+                        return ""
+                    case errors.NoSuchEntry() | errors.UnknownLedgerState() | errors.DigestMismatch():
+                        continue
+                    case _:
+                        return f"{name} does not say whether it has entry {entry_id}: {error}; try again, or stop it"
     return ""
 
 
 async def _listed(
     metadata: LedgerMetadata, bookie_id: BookieId, groups: Sequence[Group] | None, lost: Sequence[IdRange]
-) -> AsyncIterator[list[EntryId]]:
+) -> AsyncGenerator[list[EntryId], None]:
     """Yield those of the entries that are in `groups` and no share of the bookie's, a few at a time; without a list all
     that are no share of it."""
     batch: list[EntryId] = []

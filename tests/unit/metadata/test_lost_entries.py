@@ -55,6 +55,11 @@ def test_more_runs_than_a_record_takes_are_refused_and_declare_nothing() -> None
     assert lost_entries.load(json.dumps(said).encode()) == ()
 
 
+def test_words_that_are_no_text_are_refused_as_that() -> None:
+    with pytest.raises(errors.BadInput, match="not text"):
+        lost_entries.dump([Act("ann", "it burnt \udcff", 12, BOOKIES[:2], ((EntryId(1), EntryId(1)),))])
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -34,6 +34,7 @@ def test_an_emptied_bookie_that_says_so_may_be_given_up_and_one_without_any_iden
         ({"answer": None}, "answers for this ledger"),
         ({"answer": errors.NoSuchLedger("no")}, "answers for this ledger"),
         ({"answer": SILENT}, "may still answer"),
+        ({"answer": errors.StorageFailed("EIO")}, "lists the entry as bad (`bookie node scrub`)"),
         ({"has_begun_anew": False}, "may be on a disk of it that has failed"),
     ],
 )
