@@ -115,15 +115,20 @@ async def _declare(
         after_crash=arguments.after_crash,
         entries=entries,
     )
-    if not wanted.runs:
+    if not wanted.runs and not wanted.found:
         output.tell("nothing to declare: " + (_GIVEN if entries else _LISTED))
         return wanted.metadata
-    plan = [
-        f"plan: declare {wanted.count} entries of ledger {ledger_id} lost, which ends at entry"
-        f" {wanted.metadata.last_entry}: {accepting_loss.ranges(wanted.runs)}",
-        f"no bookie has them ({wanted.said}); its bookies then stop looking for them, and readers get"
-        f' "no such entry"; all other entries stay',
-    ]
+    plan: list[str] = []
+    if wanted.found:
+        holders = ", ".join(sorted(dict.fromkeys(wanted.found.values())))
+        plan.append(f"plan: copy {len(wanted.found)} entries from {holders} to the bookies that should have them")
+    if wanted.runs:
+        plan += [
+            f"plan: declare {wanted.count} entries of ledger {ledger_id} lost, which ends at entry"
+            f" {wanted.metadata.last_entry}: {accepting_loss.ranges(wanted.runs)}",
+            f"no bookie has them ({wanted.said}); its bookies then stop looking for them, and readers get"
+            f' "no such entry"; all other entries stay',
+        ]
     return await declaring_lost.declare(client.shared, wanted) if output.consents(arguments, plan) else None
 
 

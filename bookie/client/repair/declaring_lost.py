@@ -5,6 +5,8 @@ look for the entry for ever, in limbo, and so would every worker. Declared lost 
 are owed by nobody any more (`LedgerMetadata.owed_ranges`): repairs, fills, workers and audits pass over them, and
 readers are told "no such entry" by bookies that said "unknown" until then. Rule: spec/metadata.md#M57.
 
+A copy on a bookie that is not in the entry's write set (any more) is copied back instead.
+
 Never: an entry of which any bookie gives a good copy; while a bookie of its write set might still have one; without an
 explicit list of the bookies that are given up. Nothing is deleted: a copy that turns up is still served.
 """
@@ -12,7 +14,7 @@ explicit list of the bookies that are given up. Nothing is deleted: a copy that 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bookie.base import bitmaps, errors
@@ -30,6 +32,7 @@ from bookie.quorum import mending
 from bookie.quorum.given_up import GivenUp
 from bookie.quorum.shares import Group, Share
 from bookie.storage.pause import pause
+from bookie.wire import digest
 
 # Entries that one act may declare lost: each is asked for at every bookie of its write set.
 ENTRIES_MAX = 1 << 20
@@ -44,13 +47,15 @@ _EVERY = Share(1, 1, 0)  # the share that has every entry
 
 @dataclass(frozen=True, slots=True)
 class LostPlan:
-    """What would be declared lost: `runs`, inclusive, ascending; none when every entry has a copy. `version`: of the
-    record that was looked at. `said`: what the bookies of the first entry answered."""
+    """What would be declared lost: `runs`, inclusive, ascending; none when every entry has a copy. `found`: entries
+    that their own bookies lack, and who gives them: they are copied back. `version`: of the record that was looked at.
+    `said`: what the bookies of the first entry answered."""
 
     ledger_id: LedgerId
     metadata: LedgerMetadata
     version: int
     runs: tuple[IdRange, ...]
+    found: Mapping[EntryId, BookieId]
     given_up: GivenUp
     said: str
 
@@ -98,21 +103,23 @@ async def plan(
                 else:
                     lost.append((entry_id, entry_id))
             _refuse_too_much(ledger_id, lost, noted)
-    await _refuse_copies_elsewhere(look, lost)
+    found = await _copies_elsewhere(look, lost)
     await _refuse_who_may_answer(look, bookies, after_crash=after_crash)
     in_doubt = frozenset(look.doubts) - gone
     sessions = tuple((each, lives[each]) for each in sorted(in_doubt))
     given_up = GivenUp(in_doubt, frozenset(look.doubts) & gone, sessions, by=by, reason=reason)
-    return LostPlan(ledger_id, metadata, version, tuple(lost), given_up, look.said)
+    return LostPlan(ledger_id, metadata, version, tuple(_without(lost, found)), found, given_up, look.said)
 
 
 async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
-    """Write the entries of `wanted` into the ledger's record; return the record. May be repeated after any error: the
-    next `plan` looks anew.
+    """Copy back what was found, and write the entries of `wanted` into the ledger's record; return the record. May be
+    repeated after any error: the next `plan` looks anew.
 
     Raises BookieUnavailable when a bookie restarted since `plan`, VersionConflict when the record changed, BadInput
-    when it would become too long, LedgerMissing, MetadataError.
+    when it would become too long, LedgerMissing, MetadataError, and what a copy raises.
     """
+    if wanted.found:
+        await _bring_back(shared, wanted)
     if not wanted.runs:
         return wanted.metadata
     await recovery.refuse_restarted(shared, wanted.given_up)
@@ -288,28 +295,31 @@ def _checked(metadata: LedgerMetadata, entries: Sequence[IdRange]) -> list[IdRan
     ]
 
 
-async def _refuse_copies_elsewhere(look: _Look, lost: Sequence[IdRange]) -> None:
-    """Raise GrantRefused when a registered bookie has a good copy of an entry whose write set it is not in, or does not
-    say: one that the ledger named once, or names in another place now."""
+async def _copies_elsewhere(look: _Look, lost: Sequence[IdRange]) -> dict[EntryId, BookieId]:
+    """Return which registered bookie has a good copy of an entry whose write set it is not in: one that the ledger
+    named once, or names in another place now. Raises GrantRefused when one does not say."""
     others = sorted(look.shared.watcher.records) if lost else []
+    found: dict[EntryId, BookieId] = {}
     for start in range(0, len(others), _BOOKIES_AT_ONCE):
-        said = await asyncio.gather(
-            *(_elsewhere(look, each, lost) for each in others[start : start + _BOOKIES_AT_ONCE])
-        )
-        if reasons := [each for each in said if each]:
+        asked = others[start : start + _BOOKIES_AT_ONCE]
+        said = await asyncio.gather(*(_elsewhere(look, each, lost) for each in asked))
+        if reasons := [reason for _, reason in said if reason]:
             raise errors.GrantRefused(
                 "copy_elsewhere", f"ledger {look.ledger_id}: nothing is declared lost: {'; '.join(reasons)}"
             )
+        for bookie_id, (held, _) in zip(asked, said, strict=True):
+            found |= dict.fromkeys(held, bookie_id)
+    return found
 
 
-async def _elsewhere(look: _Look, bookie_id: BookieId, lost: Sequence[IdRange]) -> str:
-    """Return what a bookie has against the loss of those entries whose write set it is not in; "" for nothing."""
-    is_named = look.metadata.names(bookie_id)
-    name = f"bookie {bookie_id}, which the ledger {'names for other entries' if is_named else 'does not name'},"
+async def _elsewhere(look: _Look, bookie_id: BookieId, lost: Sequence[IdRange]) -> tuple[list[EntryId], str]:
+    """Return of which of those entries whose write set it is not in a bookie gives a good copy; and why it does not
+    say, "" when it does."""
+    held: list[EntryId] = []
     try:
         groups: Sequence[Group] | None = await look.bookies.list_groups(bookie_id, look.ledger_id)
     except errors.NoSuchLedger:
-        return ""
+        return held, ""
     except BookieError:
         groups = None  # in limbo it lists nothing and gives what it has; and some bookies of Java's never list
     async with contextlib.aclosing(_listed(look.metadata, bookie_id, groups, lost)) as batches:
@@ -318,18 +328,61 @@ async def _elsewhere(look: _Look, bookie_id: BookieId, lost: Sequence[IdRange]) 
             for entry_id, error in zip(batch, answers, strict=True):
                 match error:
                     case None:
-                        return (
-                            f"{name} still has entry {entry_id}. Save it and what else it has of them first"
-                            f" (`bookie ledger read {look.ledger_id} --bookie {bookie_id}`), then stop it while you"
-                            " declare them lost"
-                        )
+                        held.append(entry_id)
                     case errors.NoSuchLedger():
-                        return ""
+                        return held, ""
                     case errors.NoSuchEntry() | errors.UnknownLedgerState() | errors.DigestMismatch():
                         continue
                     case _:
-                        return f"{name} does not say whether it has entry {entry_id}: {error}; try again, or stop it"
-    return ""
+                        which = "names for other entries" if look.metadata.names(bookie_id) else "does not name"
+                        return held, (
+                            f"bookie {bookie_id}, which the ledger {which}, does not say whether it has entry"
+                            f" {entry_id}: {error}; try again, or stop it"
+                        )
+    return held, ""
+
+
+async def _bring_back(shared: Shared, wanted: LostPlan) -> None:
+    """Copy what was found elsewhere to the bookies that owe it. Raises what a read or an add raises."""
+    bookies, metadata = BookieClient(shared.pool), wanted.metadata
+    verifier, key = digest_of(metadata), digest.master_key(metadata.password)
+    takers: set[BookieId] = set()
+
+    async def copy(entry_id: EntryId, holder: BookieId) -> None:
+        body = await bookies.read(holder, wanted.ledger_id, entry_id)
+        verifier.open(body, wanted.ledger_id, entry_id)
+        here = [each for each in metadata.write_set(entry_id) if each in shared.watcher.records]
+        if not here:
+            raise errors.NotEnoughBookies(f"entry {entry_id} is on bookie {holder} alone, and none of its own is there")
+        for each in here:
+            await bookies.add(each, wanted.ledger_id, entry_id, body, key, is_recovery=True)
+        takers.update(here)
+
+    turns = iter(sorted(wanted.found.items()))
+    while batch := list(itertools.islice(turns, _ENTRIES_AT_ONCE)):
+        await asyncio.gather(*(copy(*each) for each in batch))
+    for each in sorted(takers):
+        # A bookie that does not journal acknowledges from memory. One in limbo forces nothing; its repair, which has
+        # still to end, flushes before it does. CRASH: before that the entry is owed as ever, and found as it was now.
+        with contextlib.suppress(errors.UnknownLedgerState):
+            await bookies.force(each, wanted.ledger_id)
+
+
+def _without(runs: Sequence[IdRange], entries: Collection[EntryId]) -> list[IdRange]:
+    """Return the runs without these entries."""
+    left: list[IdRange] = []
+    taken = iter([*sorted(entries), None])
+    next_taken = next(taken)
+    for first, last in runs:
+        begin = first
+        while next_taken is not None and next_taken <= last:
+            if begin < next_taken:
+                left.append((begin, EntryId(next_taken - 1)))
+            begin = EntryId(next_taken + 1)
+            next_taken = next(taken)
+        if begin <= last:
+            left.append((begin, last))
+    return left
 
 
 async def _listed(
