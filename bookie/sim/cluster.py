@@ -17,7 +17,7 @@ from bookie.client.cluster import format_cluster
 from bookie.client.options import ClientOptions
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.integrity.options import LOCAL, NONE, SCAN, IntegrityOptions
-from bookie.metadata import paths, serde
+from bookie.metadata import cookie, paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.admin import Grant, State, StorageReport, Verdict
 from bookie.server.bookie import Bookie
@@ -316,7 +316,8 @@ class SimCluster:
         # Told of each stored change of a ledger's metadata, at once; None: deleted.
         self.ledger_observers: list[Callable[[LedgerId, LedgerMetadata | None], None]] = [self.oracle.metadata_changed]
         self.simulation.keeper.observers.append(self._metadata_changed)
-        self.wiretap = Wiretap(self.simulation.violation, self.metadata_of)
+        self._machines = {node.machine: node for node in self.bookies.values()}
+        self.wiretap = Wiretap(self.simulation.violation, self.metadata_of, self._is_replaced)
         if wiretap:
             self.simulation.fabric.taps.append(self.wiretap)
 
@@ -326,6 +327,15 @@ class SimCluster:
         """The stored metadata of a ledger at this very moment, past all latency; None when there is none."""
         node = self.simulation.keeper.tree.nodes.get(paths.ledger_path(ROOT, ledger_id))
         return None if node is None else serde.load_ledger(node.data, node.created_ms)
+
+    def _is_replaced(self, machine: str) -> bool:
+        """Return True when another process has claimed the id of the bookie that runs on this machine."""
+        node = self._machines.get(machine)
+        if node is None:  # a test's own
+            return False
+        stored = self.simulation.keeper.tree.nodes.get(paths.incarnation(ROOT, BookieId(node.name)))
+        mine = None if node.process is None else node.process.boot.record
+        return mine is not None and stored is not None and cookie.load_incarnation(stored.data).boot_id != mine.boot_id
 
     def _metadata_changed(self, path: str) -> None:
         name = path.rpartition("/")[2]
@@ -366,7 +376,9 @@ class SimCluster:
         """Return a second machine for the bookie `name`, with empty volumes; not started. Two processes of one id may
         run."""
         self._twins += 1
-        return BookieNode(self.simulation, name, self.settings, machine=f"{name}{TWIN}{self._twins}")
+        made = BookieNode(self.simulation, name, self.settings, machine=f"{name}{TWIN}{self._twins}")
+        self._machines[made.machine] = made
+        return made
 
     async def client(self, name: str) -> ClientNode:
         """Return a new client process on the machine `name`; the machine may have had one before."""

@@ -84,10 +84,17 @@ def _kind(request: Incoming) -> str:
 
 
 class Wiretap(Tap):
-    """Watches the data ports of all bookies. `metadata_of(ledger)` is the stored truth, None when deleted."""
+    """Watches the data ports of all bookies. `metadata_of(ledger)` is the stored truth, None when deleted.
+    `is_replaced(host)`: the process there has a successor of its id, and has perhaps not heard of it."""
 
-    def __init__(self, report: Callable[[str], None], metadata_of: Callable[[LedgerId], LedgerMetadata | None]) -> None:
+    def __init__(
+        self,
+        report: Callable[[str], None],
+        metadata_of: Callable[[LedgerId], LedgerMetadata | None],
+        is_replaced: Callable[[str], bool] = lambda host: False,
+    ) -> None:
         self._report = report
+        self._is_replaced = is_replaced
         self._metadata_of = metadata_of
         self._bookies: defaultdict[str, _Bookie] = defaultdict(_Bookie)
         self._conversations: defaultdict[SimStream, _TappedConnection] = defaultdict(_TappedConnection)
@@ -159,7 +166,9 @@ class Wiretap(Tap):
                 if response.status is Status.EOK:
                     self._on_disk(bookie, conversation, request.ledger_id, before=arrived)
             elif isinstance(request, ReadRequest | ReadRun) and isinstance(response, ReadResponse):
-                self._was_read(name, bookie, request, response)
+                self._was_read(name, bookie, request, response, stream.host)
+            elif self._is_replaced(stream.host):
+                continue  # as for a read
             elif isinstance(response, ReadLacResponse | ListEntriesResponse) and response.status in NEGATIVE:
                 self._has_nothing(name, bookie, response.ledger_id)
 
@@ -199,10 +208,15 @@ class Wiretap(Tap):
                 bookie.acknowledge(ledger, entry_id)
                 del conversation.deferred[ledger, entry_id]
 
-    def _was_read(self, name: str, bookie: _Bookie, request: ReadRequest | ReadRun, response: ReadResponse) -> None:
+    def _was_read(
+        self, name: str, bookie: _Bookie, request: ReadRequest | ReadRun, response: ReadResponse, host: str
+    ) -> None:
         ledger_id, entry_id = response.ledger_id, response.entry_id
-        if isinstance(request, ReadRequest) and request.is_fencing and response.status in FENCING_ANSWERS:
+        is_fencing = isinstance(request, ReadRequest) and request.is_fencing
+        if is_fencing and response.status in FENCING_ANSWERS:
             bookie.fenced.setdefault(ledger_id, self._moment)
+        if not is_fencing and self._is_replaced(host):
+            return  # cut off, it denies what its successor took, and ends nothing by it (INTEGRITY.md, two processes)
         if response.status in NEGATIVE and (ledger_id, entry_id) in bookie.acknowledged:
             metadata = self._metadata_of(ledger_id)
             if metadata is not None and self._matters(name, metadata, entry_id):

@@ -40,7 +40,8 @@ class Wire:
         self.metadata: LedgerMetadata | None = new_ledger(
             ensemble_size=3, write_quorum=3, ack_quorum=2, bookies=BOOKIES, digest_type=3, password=b""
         )
-        self.tap = Wiretap(self.reports.append, lambda ledger_id: self.metadata)
+        self.replaced: list[str] = []  # whose process has a successor
+        self.tap = Wiretap(self.reports.append, lambda ledger_id: self.metadata, self.replaced.__contains__)
         self.machine = Machine()
         self.stream = self.connect()
         self.txn = 0
@@ -138,6 +139,19 @@ def test_a_bookie_that_denies_a_ledger_of_which_it_acknowledged_an_entry_is_repo
 
     is_denial = has_added and status in (Status.ENOENTRY, Status.ENOLEDGER)
     assert wire.rules == (["S8"] if is_denial else [])
+
+
+def test_a_process_that_has_a_successor_may_deny_what_that_took_but_not_to_a_recovery() -> None:
+    """docs/INTEGRITY.md, two processes of one id, "reads": it is cut off, and its denial ends nothing."""
+    wire = Wire()
+    wire.add(0)
+    wire.replaced.append("bookie-1")
+
+    wire.read(0, Status.ENOENTRY)
+    wire.say(ReadLacResponse(wire.ask(ReadLacRequest(0, v3.VERSION, ME)), v3.VERSION, Status.ENOLEDGER, ME))
+    assert wire.rules == []
+    wire.read(0, Status.ENOENTRY, is_fencing=True)
+    assert wire.rules == ["S8"]
 
 
 def test_a_deferred_add_may_be_denied_until_a_force_or_the_bookie_itself_says_that_it_is_on_disk() -> None:
