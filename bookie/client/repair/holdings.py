@@ -12,6 +12,7 @@ reason tells what is not known.
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 
 from bookie.base import errors
@@ -29,7 +30,9 @@ from bookie.wire.digest import Digest
 _READS_AT_ONCE = 16
 # After a list that never came.
 _NO_LISTS_MS = 600_000
-# After a read that was never answered, before another for a caller that looks at every ledger.
+# Ledgers in a row whose reads are never answered, before a bookie is left alone for a while by a caller that looks at
+# every ledger: what it skips it reads a week later.
+_TIMEOUTS_MAX = 3
 _SILENT_MS = 60_000
 # Ledgers whose ends are read of one bookie at once: each read may move the arm of a disk that clients wait for.
 _PROBED_AT_ONCE = 2
@@ -43,6 +46,7 @@ class Holdings:
         self._bookies = BookieClient(shared.pool)
         self._no_lists_until_ns: dict[BookieId, int] = {}
         self._silent_until_ns: dict[BookieId, int] = {}
+        self._timeouts: Counter[BookieId] = Counter()  # ledgers in a row whose reads were never answered
         self._probed: dict[BookieId, asyncio.Semaphore] = {}
 
     async def ask(
@@ -86,9 +90,13 @@ class Holdings:
                 if not reads and self._silent_until_ns.get(bookie_id, 0) > self._shared.world.clock.monotonic_ns():
                     return Holding(listed.groups, listed.reason or "it did not answer when it was read")
                 damaged = await self.damaged(ledger_id, metadata, bookie_id, ends)
+            self._timeouts[bookie_id] = 0
             return Holding(listed.groups, listed.reason, damaged)
         except BookieError as error:
             if isinstance(error, errors.RequestTimedOut):
+                self._timeouts[bookie_id] += 1
+            if self._timeouts[bookie_id] >= _TIMEOUTS_MAX:
+                self._timeouts[bookie_id] = 0
                 self._silent_until_ns[bookie_id] = self._shared.world.clock.monotonic_ns() + _SILENT_MS * NS_PER_MS
             return Holding(listed.groups, listed.reason or str(error))
 

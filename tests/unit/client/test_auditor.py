@@ -211,3 +211,21 @@ async def test_a_person_is_told_of_a_bookie_that_lists_all_and_does_not_let_it_b
 
         assert any("b0 lacks 1 entries (1 of them are there and damaged" in each for each in told.needs), told.needs
         assert any("b1 does not say what it holds" in each for each in told.needs), told.needs
+
+
+@story(tell)
+async def test_two_reads_without_an_answer_do_not_keep_the_others_of_a_bookie_from_being_read(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledgers = [await ten_entries(fleet, client) for _ in range(6)]
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 10)]
+        fleet["b1"].script = lambda request: (
+            MUTE if isinstance(request, messages.ReadRequest) and request.ledger_id in ledgers[:2] else None
+        )
+        for each in ledgers[2:]:
+            spoilt(fleet, each, 0, "b1")
+        reading = looks(fleet, client)
+
+        await reading.turn()
+
+        assert reading.counts.marked == 4
