@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bookie.base.ids import BookieId, EntryId
-from bookie.metadata.ledger import LedgerMetadata
+from bookie.metadata.ledger import LedgerMetadata, Segment
 from bookie.quorum import leaving
 from bookie.quorum.shares import Group, Share
 
@@ -96,19 +96,22 @@ def judge(
 
 def shortage_of(metadata: LedgerMetadata, bookie_id: BookieId, held: Holding) -> Shortage | None:
     """Return what the bookie is known to lack of the segments that have an end; None when nothing is."""
-    damaged = len(held.damaged)
-    count, lowest = damaged, list(held.damaged)
+    count, lowest = len(held.damaged), list(held.damaged)
     groups = held.groups
+    is_sought = True
     for share, first, last in _shares(metadata, bookie_id):
         if groups is None:
             break
-        lacking = share.count(first, last) - share.count_held(groups, first, last)
-        if lacking:
+        lacking = share.count(first, last)
+        if lacking and groups:
+            lacking -= share.count_held(groups, first, last)
+        if lacking and is_sought:
             absent = share.first_absent(groups, first, last)
             assert absent is not None, "entries are missing, and none is the first"
-            count += lacking
             lowest.append(absent)
-    return Shortage(bookie_id, count, min(lowest), damaged) if lowest else None
+            is_sought = False  # the ranges ascend
+        count += lacking
+    return Shortage(bookie_id, count, min(lowest), len(held.damaged)) if lowest else None
 
 
 def ends_of(metadata: LedgerMetadata, bookie_id: BookieId, groups: Sequence[Group] | None) -> list[EntryId]:
@@ -145,10 +148,15 @@ def missing_entries(metadata: LedgerMetadata, bookie_id: BookieId, groups: Seque
 
 
 def _shares(metadata: LedgerMetadata, bookie_id: BookieId) -> Iterator[tuple[Share, EntryId, EntryId]]:
+    of: Segment | None = None
+    share: Share | None = None  # made once: what was declared lost cuts one segment into thousands of ranges
     for segment, first, last in metadata.owed_ranges():
-        if last is not None and bookie_id in segment.bookies:
-            index = segment.bookies.index(bookie_id)
-            yield Share(metadata.ensemble_size, metadata.write_quorum, index), first, last
+        if segment is not of:
+            of, share = segment, None
+            if bookie_id in segment.bookies:
+                share = Share(metadata.ensemble_size, metadata.write_quorum, segment.bookies.index(bookie_id))
+        if last is not None and share is not None:
+            yield share, first, last
 
 
 def standings_of(

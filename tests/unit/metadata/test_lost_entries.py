@@ -13,6 +13,7 @@ from bookie.base.ids import BookieId, EntryId
 from bookie.metadata import lost_entries
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.metadata.lost_entries import KEY, RUNS_MAX, Act
+from bookie.quorum import mending
 
 BOOKIES = tuple(BookieId(f"bookie-{number}") for number in range(4))
 
@@ -110,6 +111,19 @@ def test_what_is_owed_is_all_but_what_was_declared_lost(
     }
     assert owed == {(bookies, entry) for bookies, entry in everything if entry not in lost}
     assert all((metadata.loss_of(EntryId(entry)) is not None) == (entry in lost) for entry in range(41))
+
+
+@given(runs_of, st.sets(st.integers(0, 40)), st.sampled_from(BOOKIES))
+def test_a_bookie_lacks_what_it_owes_and_does_not_list(
+    lost: list[tuple[int, int]], held: set[int], bookie_id: BookieId
+) -> None:
+    metadata = closed(35, act(*lost))
+    gone = {entry for entry, _ in lost}
+    wanted = [one for one in range(36) if one not in gone | held and bookie_id in metadata.write_set(EntryId(one))]
+
+    found = mending.shortage_of(metadata, bookie_id, mending.Holding([(one, one, 1, 0) for one in sorted(held)]))
+
+    assert found == (mending.Shortage(bookie_id, len(wanted), EntryId(wanted[0])) if wanted else None)
 
 
 def test_a_ledger_without_an_end_owes_everything_whatever_its_maker_noted() -> None:
