@@ -278,6 +278,24 @@ async def test_more_runs_than_a_record_takes_are_refused_before_anybody_consents
         await planning(person, writer, *names, entries=[(EntryId(one), EntryId(one)) for one in lost[3:6]])
 
 
+@story(on_cluster, 52, bookies=4)
+async def test_of_two_persons_at_once_one_is_told_to_begin_again(cluster: SimCluster) -> None:
+    writer = await written(cluster)
+    names = writer.metadata.last_segment.bookies
+    await emptied(cluster, names)
+    ann, bob = await cluster.client("ann"), await cluster.client("bob")
+    plans = [await planning(each, writer, *names) for each in (ann, bob)]
+    assert [each.runs for each in plans] == [((EntryId(0), EntryId(COUNT - 1)),)] * 2
+
+    declared = await ann(declaring_lost.declare(ann.client.shared, plans[0]))
+    with pytest.raises(errors.VersionConflict, match="nothing was declared lost; begin again"):
+        await bob(declaring_lost.declare(bob.client.shared, plans[1]))
+
+    assert cluster.metadata_of(writer.id) == declared
+    await cluster.until_repaired(*names)
+    assert (await planning(bob, writer, *names)).runs == ()
+
+
 @story(on_cluster, 45, bookies=4)
 async def test_a_bookie_settles_it_when_it_is_told_to_and_again_as_often_as_it_is_asked(cluster: SimCluster) -> None:
     """As the operator asks (spec/operator.md#U15)."""

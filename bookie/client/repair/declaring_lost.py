@@ -132,7 +132,13 @@ async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
     )
     note = lost_entries.dump((*wanted.metadata.losses(), act))
     changed = wanted.metadata.with_custom(lost_entries.KEY, note)
-    await shared.ledgers.put(wanted.ledger_id, changed, wanted.version)
+    try:
+        await shared.ledgers.put(wanted.ledger_id, changed, wanted.version)
+    except errors.VersionConflict as error:
+        raise errors.VersionConflict(
+            f"ledger {wanted.ledger_id} was changed since it was looked at ({error}): nothing was declared lost; begin"
+            " again"
+        ) from error
     return changed
 
 
