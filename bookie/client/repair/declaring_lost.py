@@ -121,7 +121,12 @@ async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
     if wanted.found:
         await _bring_back(shared, wanted)
     if not wanted.runs:
-        return wanted.metadata
+        metadata, version = await shared.ledgers.get(wanted.ledger_id)
+        if version != wanted.version:
+            raise errors.VersionConflict(
+                f"ledger {wanted.ledger_id} was changed since it was looked at; nothing was declared lost: begin again"
+            )
+        return metadata
     await recovery.refuse_restarted(shared, wanted.given_up)
     act = lost_entries.Act(
         wanted.given_up.by,
