@@ -42,6 +42,11 @@ def add_parser(verbs: Any) -> None:
         "--give-up-tail", action="store_true", help="give up entries too that lie behind the first one given up"
     )
     made.add_argument(
+        "--corrupt",
+        action="store_true",
+        help="of a closed ledger: what the bookies list and cannot read is bad on their disks, as their scrub says",
+    )
+    made.add_argument(
         "--entries",
         action="append",
         metavar="FIRST-LAST",
@@ -113,6 +118,7 @@ async def _declare(
         by=arguments.by or who.caller(),
         reason=arguments.reason,
         after_crash=arguments.after_crash,
+        corrupt=arguments.corrupt,
         entries=entries,
     )
     if not wanted.runs and not wanted.found:

@@ -68,11 +68,11 @@ def behind(end: EntryId, ensemble_size: int) -> Iterator[EntryId]:
         yield from (EntryId(end + (1 << doubled) + each) for each in range(ensemble_size))
 
 
-def why_not(seen: Hearing, *, after_crash: bool) -> str:
+def why_not(seen: Hearing, *, after_crash: bool, corrupt: bool = False) -> str:
     """Return why nobody may give up this bookie's data, and what to do; "" when a person may.
 
     `after_crash`: the person says that it lost what an unclean stop lost (no journal of entries), so that its identity
-    did not begin anew.
+    did not begin anew. `corrupt`: the person says that what it has and cannot read is bad on its disk for good.
     """
     name = seen.bookie_id
     if not seen.is_named:
@@ -91,10 +91,11 @@ def why_not(seen: Hearing, *, after_crash: bool) -> str:
     if isinstance(seen.answer, errors.DigestMismatch):
         return ""  # what it has is no copy, and no other answer follows
     if isinstance(seen.answer, errors.StorageFailed):
+        if corrupt:
+            return ""
         return (
             f"bookie {name} has it and cannot read it now ({seen.answer}): if its log tells of a passing fault, try"
-            " again after that; if its scrub lists the entry as bad (`bookie node scrub`), the bytes stay bad and are"
-            " not given up until the bookie gets an empty disk in the place of that one"
+            " again after that; only if its scrub lists the entry as bad (`bookie node scrub`): --corrupt"
         )
     if not isinstance(seen.answer, errors.UnknownLedgerState):
         return f"bookie {name} is registered and may still answer: {seen.answer}; try again when it does"

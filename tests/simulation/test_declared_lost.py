@@ -46,6 +46,17 @@ async def emptied(cluster: SimCluster, names: Sequence[BookieId]) -> list[Bookie
     return bookies
 
 
+def rot(bookie: BookieNode, payload: bytes) -> None:
+    """Flip a bit of this payload on the disks of a bookie that does not run."""
+    hits = 0
+    for _, image in bookie.node.image.volume_of("/ledgers").root.files("/ledgers"):
+        found = bytes(image.data).find(payload)
+        if found >= 0:
+            image.data[found] ^= 1
+            hits += 1
+    assert hits, "the payload is on no disk"
+
+
 async def planning(client: ClientNode, writer: LedgerWriter, *names: str, **more: object) -> LostPlan:
     return await client(
         declaring_lost.plan(
@@ -312,6 +323,35 @@ async def test_a_bookie_settles_it_when_it_is_told_to_and_again_as_often_as_it_i
     assert "10 entries declared lost by ann (it burnt)" in first
     assert await asked("bob") == first, "who was first stands in the record"
     await cluster.until_repaired(*names)
+
+
+@story(on_cluster, 61, bookies=4)
+async def test_what_is_bad_on_every_disk_is_declared_lost_once_a_person_says_so(cluster: SimCluster) -> None:
+    writer = await written(cluster)
+    names = writer.metadata.last_segment.bookies[:2]
+    entry = EntryId(lost_of(writer, names)[1])
+    await asyncio.sleep(20)  # flushed
+    for bookie in (cluster.bookies[name] for name in names):
+        bookie.stop()
+        await cluster.until(lambda it=bookie: not it.is_running, "it has stopped")  # type: ignore[misc]
+        rot(bookie, b"entry %d" % entry)
+        bookie.start()
+    await cluster.until_repaired(*names)
+    person = await cluster.client("person")
+    just_it = {"entries": [(entry, entry)]}
+
+    for more in ({}, {"after_crash": True}):
+        with pytest.raises(errors.GrantRefused, match="only if its scrub lists the entry as bad"):
+            await planning(person, writer, *names, **just_it, **more)
+    with pytest.raises(errors.GrantRefused, match=f"{names[1]} may have entries that nobody else has"):
+        await planning(person, writer, names[0], corrupt=True, **just_it)
+    wanted = await planning(person, writer, *names, corrupt=True, **just_it)
+    await person(declaring_lost.declare(person.client.shared, wanted))
+
+    metadata = cluster.metadata_of(writer.id)
+    assert metadata is not None
+    assert metadata.lost_runs() == [(entry, entry)]
+    await _is_whole(cluster, writer)
 
 
 @story(on_cluster, 48, bookies=4)

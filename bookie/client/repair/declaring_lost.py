@@ -73,6 +73,7 @@ async def plan(
     by: str,
     reason: str,
     after_crash: bool = False,
+    corrupt: bool = False,
     entries: Sequence[IdRange] = (),
 ) -> LostPlan:
     """Find the entries that no bookie has, and hear every bookie that cannot deny one of them. Changes nothing.
@@ -104,7 +105,7 @@ async def plan(
                     lost.append((entry_id, entry_id))
             _refuse_too_much(ledger_id, lost, noted)
     found = await _copies_elsewhere(look, lost)
-    await _refuse_who_may_answer(look, bookies, after_crash=after_crash)
+    await _refuse_who_may_answer(look, bookies, after_crash=after_crash, corrupt=corrupt)
     in_doubt = frozenset(look.doubts) - gone
     sessions = tuple((each, lives[each]) for each in sorted(in_doubt))
     given_up = GivenUp(in_doubt, frozenset(look.doubts) & gone, sessions, by=by, reason=reason)
@@ -422,7 +423,9 @@ async def _listed(
         yield batch
 
 
-async def _refuse_who_may_answer(look: _Look, bookies: Collection[BookieId], *, after_crash: bool) -> None:
+async def _refuse_who_may_answer(
+    look: _Look, bookies: Collection[BookieId], *, after_crash: bool, corrupt: bool
+) -> None:
     """Raise GrantRefused unless each bookie that could not deny an entry is named, and can never give it."""
     made = await find(look.shared.ledgers.store, look.shared.ledgers.path(look.ledger_id))
     reasons: list[str] = []
@@ -432,7 +435,7 @@ async def _refuse_who_may_answer(look: _Look, bookies: Collection[BookieId], *, 
             continue
         is_gone = bookie_id in look.gone
         seen = await accepting_loss.hearing(look.shared, made, bookie_id, error, is_named=True, is_gone=is_gone)
-        if why := rules.why_not(seen, after_crash=after_crash):
+        if why := rules.why_not(seen, after_crash=after_crash, corrupt=corrupt):
             reasons.append(why)
     if reasons:
         raise errors.GrantRefused(
