@@ -167,8 +167,8 @@ def decide(observation: Observation) -> FleetPlan:
     if asleep.has_the_turn:
         grown = replace(grown, actions=())
         fleet = tuple(_off(one) if one.case.name in asleep.off else one for one in fleet)
-    unsettled = _unsettled(observation, changes, obstacles)
-    unsettled = hibernation.WHY_HELD_UP if asleep.has_the_turn else unsettled
+    unsettled = hibernation.WHY_HELD_UP if asleep.has_the_turn else _unsettled(observation, changes, obstacles)
+    fleet, departures = leaving.held_back(observation, fleet, departures, unsettled)
     knowing = _with_eviction(observation, evicted)
     rolled = rollout.decide(
         knowing,

@@ -96,6 +96,23 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[tuple[Assess
     return fleet, plan
 
 
+def held_back(
+    seen: Observation, fleet: tuple[Assessed, ...], plan: LeavingPlan, unsettled: str
+) -> tuple[tuple[Assessed, ...], LeavingPlan]:
+    """Let nobody begin to leave for an edit of the spec while it is not settled what pods should run: the API server
+    may refuse the edit, and nothing of it counts then (spec/operator.md#X10)."""
+    early = {one.case.name for one in fleet if unsettled and draining.begins_for_an_edit(seen, one)}
+    if not early:
+        return fleet, plan
+
+    def waiting(one: Assessed) -> Assessed:
+        before = state.stored(one) or state.now(seen, Departure.LEAVING)
+        return replace(one, leaving=state.waits(before, unsettled).model_copy(update={"rebuilds": True}))
+
+    fleet = tuple(waiting(one) if one.case.name in early else one for one in fleet)
+    return fleet, replace(plan, steps=tuple(step for step in plan.steps if step.bookie not in early))
+
+
 def questions(
     cluster: Cluster, cases: tuple[BookieCase, ...], now_ms: int
 ) -> tuple[tuple[BookieCase, BookieCase], ...]:

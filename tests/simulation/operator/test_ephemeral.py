@@ -448,6 +448,19 @@ def test_nothing_is_up_to_date_while_the_last_of_them_moves(mixed: World) -> Non
     assert any("what they have goes with their pods" in one for one in told), told
 
 
+def test_an_edit_that_the_api_server_refuses_moves_nobody(mixed: World) -> None:
+    had, operator = uids(mixed), mixed.operator()
+    mixed.invalid = "Service"
+    mixed.edit(network={"ipFamilyPolicy": "PreferDualStack"})
+    for _ in range(8):
+        run(mixed, operator, passes=1)
+        left = [one.leaving for one in mixed.status().bookies if one.leaving is not None]
+        assert all(one.state is Departure.LEAVING for one in left), left
+    assert any("apply Service ledgers-bookies" in str(one.waiting_for) for one in left), left
+    mixed.invalid = ""
+    until_quiet(mixed, operator, done={*FLEET, *QUICK}, had=had)
+
+
 def test_a_drain_evicts_those_on_claims_alone_and_ends(mixed: World) -> None:
     operator, rng, evicted = mixed.operator(), random.Random(2), list[str]()
     mixed.add_node("other")

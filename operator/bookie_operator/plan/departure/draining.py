@@ -26,8 +26,7 @@ def begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored:
         return Next(state.waits(stored, told))
     if why := "; ".join((*hindrances.of(seen, fleet, one), *hindrances.to_begin(seen, fleet, one))):
         return Next(state.waits(stored, why))
-    # What a person asked for by name waits for no window, and neither does a drained node (spec/operator.md#H2).
-    is_at_once = one.case.name in replacing.named(seen) or (one.case.is_ephemeral and ephemeral.drained(one.case))
+    is_at_once = _is_at_once(seen, one)
     if not is_at_once and one.case.is_rebuilt and (why := "; ".join(children.spec_problems(seen))):
         return Next(state.waits(stored, why))  # it would come back with what nobody can run
     if not is_at_once and (why := windows.of(seen).closed or _too_soon(seen, fleet, one)):
@@ -36,6 +35,20 @@ def begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, stored:
         return Next(state.waits(stored, why), asks_for_turn=True)
     # CRASH: the state is stored before the bookie hears of it, so that whoever cancels knows that it may be read-only.
     return Next(state.now(seen, Departure.DRAINING), steps=(_start(seen, one),))
+
+
+def begins_for_an_edit(seen: Observation, one: Assessed) -> bool:
+    """Return True when the bookie begins to drain in this pass, because of an edit of the spec."""
+    before = state.stored(one)
+    was = before.state if before is not None else Departure.LEAVING
+    is_begun = one.leaving is not None and one.leaving.state is Departure.DRAINING and was is Departure.LEAVING
+    return is_begun and _is_rolled(one) and not _is_at_once(seen, one)
+
+
+def _is_at_once(seen: Observation, one: Assessed) -> bool:
+    """Return True for what a person asked for by name, which waits for no window, and for a drained node
+    (spec/operator.md#H2)."""
+    return one.case.name in replacing.named(seen) or (one.case.is_ephemeral and bool(ephemeral.drained(one.case)))
 
 
 def _too_soon(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> str:
