@@ -59,7 +59,7 @@ def _facts(told: Summary) -> str:
         (copies["corrupt"], "copies corrupt", "bad"),
         (copies["unreachable"], "copies not to be seen", "wait"),
         (copies["unexpected"], "copies unexpected", ""),
-        (told["lost"], "entries declared lost", ""),
+        (told.get("lost", 0), "entries declared lost", ""),
     ]
     cells = (f"<div class='{kind if count else ''}'><b>{count:,}</b>{name}</div>" for count, name, kind in facts)
     return f"<div class=facts>{''.join(cells)}</div>"

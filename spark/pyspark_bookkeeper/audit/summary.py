@@ -110,6 +110,7 @@ def sentence(summary: Summary) -> str:
     )
     text += f", {copies['corrupt']:,} corrupt, {copies['unreachable']:,} not to be seen"
     text += f", {copies['unexpected']:,} unexpected"
-    text += f", {summary['lost']:,} entries declared lost" if summary["lost"] else ""
+    lost = summary.get("lost", 0)  # a summary of an older release has none
+    text += f", {lost:,} entries declared lost" if lost else ""
     unknown = [f"{ledgers[state]:,} {state}" for state in tally.UNKNOWN if ledgers[state]]
     return text + (f"; ledgers not known: {', '.join(unknown)}" if unknown else "")
