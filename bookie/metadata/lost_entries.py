@@ -35,7 +35,12 @@ class Act:
     @property
     def count(self) -> int:
         """Return how many entries it declares lost."""
-        return sum(last - first + 1 for first, last in self.runs)
+        return count(self.runs)
+
+
+def count(runs: Iterable[IdRange]) -> int:
+    """Return how many entries are in `runs`."""
+    return sum(last - first + 1 for first, last in runs)
 
 
 @functools.lru_cache(maxsize=2)
@@ -105,10 +110,10 @@ def _act(said: dict[str, object]) -> Act:
             raise TypeError
         if not (0 <= first <= last_start and size >= 1 and last_start + size <= 1 << 63 and period >= 0):
             raise ValueError
-        count = (last_start - first) // period + 1 if period else 1  # no `len`: it takes no range this long
-        if len(runs) + count > RUNS_MAX:
+        times = (last_start - first) // period + 1 if period else 1  # no `len`: it takes no range this long
+        if len(runs) + times > RUNS_MAX:
             raise ValueError
-        starts = (first + number * period for number in range(count))
+        starts = (first + number * period for number in range(times))
         runs += [(EntryId(start), EntryId(start + size - 1)) for start in starts]
     return Act(by, reason, at_ms, tuple(BookieId(str(one)) for one in bookies), tuple(runs))
 

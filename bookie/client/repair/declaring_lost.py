@@ -62,7 +62,7 @@ class LostPlan:
     @property
     def count(self) -> int:
         """Return how many entries that are."""
-        return sum(last - first + 1 for first, last in self.runs)
+        return lost_entries.count(self.runs)
 
 
 async def plan(
@@ -171,7 +171,7 @@ async def settle(
 
 def _refuse_too_much(ledger_id: LedgerId, lost: Sequence[IdRange], noted: int) -> None:
     """Raise GrantRefused when these are too many for one act, or with those that are `noted` for a record."""
-    if sum(last - first + 1 for first, last in lost) > ENTRIES_MAX:
+    if lost_entries.count(lost) > ENTRIES_MAX:
         raise errors.GrantRefused(
             "too_many",
             f"ledger {ledger_id}: more than {ENTRIES_MAX} entries have no copy, the most of one act: declare them a"
