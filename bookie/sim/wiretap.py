@@ -61,12 +61,13 @@ class _TappedConnection:
 class _Bookie:
     """The answers of one bookie id, over all its lives."""
 
-    acknowledged: dict[tuple[LedgerId, EntryId], None] = field(default_factory=dict)
+    # Entry -> whether a process acknowledged it that had no successor then: what a replaced one takes, the next lacks.
+    acknowledged: dict[tuple[LedgerId, EntryId], bool] = field(default_factory=dict)
     taken: dict[LedgerId, None] = field(default_factory=dict)  # ledgers with an acknowledged entry
     fenced: dict[LedgerId, int] = field(default_factory=dict)  # ledger -> the moment of the answer
 
-    def acknowledge(self, ledger_id: LedgerId, entry_id: EntryId) -> None:
-        self.acknowledged[ledger_id, entry_id] = None
+    def acknowledge(self, ledger_id: LedgerId, entry_id: EntryId, *, is_kept: bool) -> None:
+        self.acknowledged[ledger_id, entry_id] = is_kept or self.acknowledged.get((ledger_id, entry_id), False)
         self.taken[ledger_id] = None
 
 
@@ -106,9 +107,10 @@ class Wiretap(Tap):
         self.listener: Callable[[SimStream, Incoming, Response], None] | None = None
         self.refusals: Counter[str] = Counter()  # kind of request and status, for probes
 
-    def has_acknowledged(self, bookie: str, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-        """Whether the bookie ever acknowledged the entry to anybody, in this life or one before."""
-        return bookie in self._bookies and (ledger_id, entry_id) in self._bookies[bookie].acknowledged
+    def must_keep(self, bookie: str, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        """Whether the bookie acknowledged the entry to anybody, in this life or one before, while the process that did
+        so had no successor (docs/INTEGRITY.md, two processes of one id)."""
+        return bookie in self._bookies and self._bookies[bookie].acknowledged.get((ledger_id, entry_id), False)
 
     def received(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversations[stream]
@@ -161,10 +163,10 @@ class Wiretap(Tap):
             if self.listener is not None and request is not None:
                 self.listener(stream, request, response)
             if isinstance(request, AddRun) and isinstance(response, AddResponse):
-                self._added(name, bookie, conversation, request, response, arrived)
+                self._added(stream.host, conversation, request, response, arrived)
             elif isinstance(request, ForceRequest) and isinstance(response, ForceResponse):
                 if response.status is Status.EOK:
-                    self._on_disk(bookie, conversation, request.ledger_id, before=arrived)
+                    self._on_disk(stream.host, conversation, request.ledger_id, before=arrived)
             elif isinstance(request, ReadRequest | ReadRun) and isinstance(response, ReadResponse):
                 self._was_read(name, bookie, request, response, stream.host)
             elif self._is_replaced(stream.host):
@@ -174,8 +176,7 @@ class Wiretap(Tap):
 
     def _added(
         self,
-        name: str,
-        bookie: _Bookie,
+        host: str,
         conversation: _TappedConnection,
         request: AddRun,
         response: AddResponse,
@@ -183,13 +184,15 @@ class Wiretap(Tap):
     ) -> None:
         if response.status is not Status.EOK:
             return
+        name = host.partition(TWIN)[0]
+        bookie = self._bookies[name]
         self._lacs.acknowledged(name, response.ledger_id, response.entry_id)
         if request.is_deferred and not request.is_recovery:
             conversation.deferred[response.ledger_id, response.entry_id] = self._moment
             if response.last_synced is not None:
-                self._on_disk(bookie, conversation, request.ledger_id, last=response.last_synced)
+                self._on_disk(host, conversation, request.ledger_id, last=response.last_synced)
         else:
-            bookie.acknowledge(response.ledger_id, response.entry_id)
+            bookie.acknowledge(response.ledger_id, response.entry_id, is_kept=not self._is_replaced(host))
         fenced_at = bookie.fenced.get(request.ledger_id)
         is_late = fenced_at is not None and arrived > fenced_at and not request.is_recovery
         if is_late and self._metadata_of(request.ledger_id) is not None:  # a deleted one is forgotten, fence and all
@@ -197,15 +200,15 @@ class Wiretap(Tap):
                 f"S7: {name} answered a fence of ledger {request.ledger_id}, then accepted entry {response.entry_id}"
             )
 
-    @staticmethod
     def _on_disk(
-        bookie: _Bookie, conversation: _TappedConnection, ledger_id: LedgerId, *, before: int = 0, last: int = -1
+        self, host: str, conversation: _TappedConnection, ledger_id: LedgerId, *, before: int = 0, last: int = -1
     ) -> None:
         """Note that the bookie says to have on disk what it answered before that moment, and every entry up to
         `last`."""
+        bookie = self._bookies[host.partition(TWIN)[0]]
         for (ledger, entry_id), answered in list(conversation.deferred.items()):
             if ledger == ledger_id and (answered < before or entry_id <= last):
-                bookie.acknowledge(ledger, entry_id)
+                bookie.acknowledge(ledger, entry_id, is_kept=not self._is_replaced(host))
                 del conversation.deferred[ledger, entry_id]
 
     def _was_read(

@@ -78,6 +78,19 @@ class Wire:
         return [report.partition(":")[0] for report in self.reports]
 
 
+def test_a_bookie_must_keep_what_it_acknowledged_unless_only_a_replaced_process_of_it_did() -> None:
+    wire = Wire()
+    wire.add(1)
+    wire.replaced.append("bookie-1")
+    wire.add(1)
+    wire.add(2)
+    wire.add(3)
+    wire.replaced.clear()
+    wire.add(3)
+    kept = [number for number in range(5) if wire.tap.must_keep("bookie-1", ME, EntryId(number))]
+    assert kept == [1, 3]
+
+
 def test_a_normal_add_after_a_fence_is_reported_also_on_another_connection() -> None:
     wire = Wire()
     wire.add(0)
