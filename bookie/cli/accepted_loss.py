@@ -64,7 +64,7 @@ async def settle(arguments: argparse.Namespace, client: Client) -> int:
     """Do what the command says with this client."""
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     bookies = [ids.parse_bookie_id(name) for name in arguments.bookie]
-    entries = [_range(text) for text in arguments.entries or ()]
+    entries = [parse_range(text) for text in arguments.entries or ()]
     metadata = await client.metadata(ledger_id)
     if not metadata.is_closed and entries:
         raise errors.BadInput(f"ledger {ledger_id} is {metadata.state.name}: --entries is for a closed one")
@@ -138,9 +138,10 @@ async def _declare(
     return await declaring_lost.declare(client.shared, wanted) if output.consents(arguments, plan) else None
 
 
-def _range(text: str) -> IdRange:
+def parse_range(text: str) -> IdRange:
     """Parse `7` or `7-12`. Raises BadInput."""
-    first, dash, last = text.partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
+    begin, dash, end = text.partition("-")
+    first, last = ids.decimal(begin), ids.decimal(end if dash else begin)
+    if first is None or last is None:
         raise errors.BadInput(f"--entries {text}: give one entry, or the first and the last, as 7 or 7-12")
-    return EntryId(int(first)), EntryId(int(last or first))
+    return EntryId(first), EntryId(last)

@@ -8,6 +8,7 @@ import argparse
 import os
 from collections.abc import Iterator, Mapping
 
+from bookie.base import ids
 from bookie.ports.tls import PROTOCOLS
 from bookie.runtime import properties
 from bookie.settings.table import BY_NAME, DIRECTORIES, SETTINGS, split_list
@@ -58,7 +59,8 @@ def _doubts(values: Mapping[str, Value]) -> Iterator[str]:
     """Return warnings about values that may not be what the person meant."""
     for key, consequence in _IF_SECONDS_ARE_MEANT.items():
         value = values[key]
-        if value.text.isdecimal() and int(value.text) < _DOUBTED_BELOW_MS:
+        number = ids.decimal(value.text)
+        if number is not None and number < _DOUBTED_BELOW_MS:
             yield f"{value.origin}: {key}={value.text} is milliseconds: {consequence}"
     if not values["tlsProviderFactoryClass"].text:
         for key in ("tlsKeyStore", "tlsTrustStore", "tlsClientAuthentication"):

@@ -40,7 +40,7 @@ def _phase_one(text: str) -> str:
 
 
 def _rate(text: str) -> int | None:
-    if not text.isdecimal() and text != "none":
+    if not (text.isascii() and text.isdecimal()) and text != "none":
         raise ValueError("none or a whole number")
     return None if text in ("none", "0") else int(text)
 

@@ -36,6 +36,9 @@ class Value:
         if not self.text and not self.setting.default and self.setting.parse in (int, float):
             return None
         try:
+            # Python reads more than Java does: 1_000, and the digits of other scripts.
+            if self.setting.parse in (int, float) and not (self.text.isascii() and "_" not in self.text):
+                raise ValueError("a number")
             parsed = self.setting.parse(self.text)
             if isinstance(parsed, float) and not math.isfinite(parsed):
                 raise ValueError("a number")

@@ -234,6 +234,10 @@ def test_every_name_makes_its_own_flag_and_variable() -> None:
     [
         ("gcWaitTime=x", "gcWaitTime is 'x' ({origin}), not a whole number"),
         ("diskUsageThreshold=most", "diskUsageThreshold is 'most' ({origin}), not a number"),
+        ("gcWaitTime=1_000", "gcWaitTime is '1_000' ({origin}), not a whole number"),
+        ("flushInterval=" + "9" * 5_000, "not a whole number"),
+        ("gcWaitTime=\u0663\u0663", "gcWaitTime is '\u0663\u0663' ({origin}), not a whole number"),
+        ("copyRateBytesPerSecond=\u0663", "copyRateBytesPerSecond is '\u0663' ({origin}), not none or a whole number"),
         ("journalWriteData=yes", "journalWriteData is 'yes' ({origin}), not true or false"),
         ("scrubRateBytesPerSecond=-1", "scrubRateBytesPerSecond is '-1' ({origin}), not none or a whole number"),
         ("majorCompactionThreshold=nan", "majorCompactionThreshold is 'nan' ({origin}), not a number"),
