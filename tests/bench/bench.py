@@ -51,6 +51,7 @@ def run(names: list[str], plan: bench_measure.Plan, folder: Path, before: Path |
             if load.cache == "cold" and not bench_proc.can_drop_page_cache():
                 kube_talk.say(f"bench: {load.name} is left out: only root may drop the page cache")
                 continue
+            sides.make_room()
             yield bench_measure.measure(load, sides, plan)
         other, least = ("official", MEMORY_LEAST) if before is None else ("before", AGAINST_LEAST)
         ours, theirs = sides.started("ours"), sides.started(other)

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,10 +22,14 @@ import bench_proc
 import children
 import java_fleet_support
 import java_support
+import kube_talk
 import local_support
 import port_support
 
 ANSWER_TIMEOUT_S = 180.0
+# What one load may write on both sides. Bookies of both kinds take no writes on a disk that is used to 95 %.
+LOAD_BYTES_MAX = 20 << 30
+DISK_SHARE_MAX = 0.95
 # Name of a side -> bookies, and for ours what `bookie local` is told; None: official.
 KINDS: dict[str, tuple[int, tuple[str, ...] | None]] = {
     "ours": (1, ("--journal-write-data", "true")),
@@ -140,8 +145,11 @@ class Sides:
         self._folder = folder
         self._before = before
         self._stack = contextlib.ExitStack()
+        self._of_sides = contextlib.ExitStack()
         self._sides: dict[str, Side] = {}
+        self._ended: dict[str, Side] = {}
         self._clients: dict[str, OwnClient] = {}
+        self._made = 0
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -152,29 +160,46 @@ class Sides:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._stack.close()
+        with self._stack, self._of_sides:
+            pass
+
+    def make_room(self) -> None:
+        """End all sides and remove what they wrote when the disk could not hold another load: the next one begins with
+        new clusters, and with cold compilers, which are warmed up again."""
+        disk = shutil.disk_usage(self._folder)
+        if disk.free - (1 - DISK_SHARE_MAX) * disk.total > LOAD_BYTES_MAX:
+            return
+        with kube_talk.step("removing what the loads wrote: the disk is too full for the next one"):
+            self._of_sides.close()
+            for side in self._sides.values():
+                shutil.rmtree(side.folder)
+            self._ended |= self._sides
+            self._sides, self._clients = {}, {}
 
     def side(self, name: str) -> Side:
         if name not in self._sides:
-            folder = self._folder / name
+            self._made += 1
+            folder = self._folder / f"{name}-{self._made}"
             folder.mkdir()
             packages = self._before if name.startswith("before") else None
-            side = Side(name, self._uri.rpartition("/")[0] + f"/{name}", folder, packages=packages)
+            side = Side(name, self._uri.rpartition("/")[0] + f"/{folder.name}", folder, packages=packages)
+            if name in self._ended:
+                side.idle_rss_mb, side.rss_most_mb = self._ended[name].idle_rss_mb, self._ended[name].rss_most_mb
             if side.is_official:
                 told = java_support.shell(side.uri, folder, "initnewcluster")
                 assert "Successfully initiated cluster" in told, told
             side.start()
-            self._stack.callback(side.running.close)
+            self._of_sides.callback(side.running.close)
             self._sides[name] = side
         return self._sides[name]
 
     def started(self, name: str) -> Side | None:
-        return self._sides.get(name)
+        return self._sides.get(name) or self._ended.get(name)
 
     def own_client(self, side: Side) -> OwnClient:
         if side.name not in self._clients:
             with _running(side.packages):
                 client = OwnClient(side.uri, self._folder / f"{side.name}-client.log")
-            self._stack.callback(client.close)
+            self._of_sides.callback(client.close)
             self._clients[side.name] = client
         return self._clients[side.name]
