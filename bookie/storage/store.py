@@ -14,7 +14,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, IdRange, LedgerId
 from bookie.ports import World
 from bookie.ports.disk import Buffer, Lock, Usage
-from bookie.storage import dirs, heads, ledgers, limits, protection
+from bookie.storage import dirs, heads, ledgers, limits, mixes, protection
 from bookie.storage.checkpoint import Checkpointer
 from bookie.storage.doubt import Doubt
 from bookie.storage.health import StorageHealth
@@ -149,20 +149,13 @@ class EntryStore:
         """
         if self._is_crowded(sum(map(len, bodies))):
             return range(len(bodies))
-        tables = [partition.table.known for partition in self._partitions]
-        first, count, number_of = self._first, self._count, self._number_of
         on_the_way: Mapping[LedgerId, bytes] = {} if self._journal_data else self._keys_on_the_way
-        ids_of = _IDS.unpack_from
-        found: list[int] = []
-        adds = zip(ledger_ids, master_keys, entry_ids, bodies, strict=True)
-        for place, (ledger_id, key, entry_id, body) in enumerate(adds):
-            number = ledger_id % count if ledger_id >= first else number_of(ledger_id)
-            ledger = tables[number].get(ledger_id)
-            is_open = ledger is not None and not ledger.flags and ledger.master_key == key
-            is_whole = entry_id >= 0 and len(body) >= heads.HEAD.size and ids_of(body) == (ledger_id, entry_id)
-            if not is_open or not is_whole or ledger_id in on_the_way:
-                found.append(place)
-        return found
+        return mixes.not_plain(self._directories(), ledger_ids, master_keys, entry_ids, bodies, on_the_way)
+
+    def _directories(self) -> mixes.Directories:
+        known = [partition.table.known for partition in self._partitions]
+        active = [partition.active for partition in self._partitions]
+        return mixes.Directories(known, active, self._first, self._number_of)
 
     def _is_crowded(self, size: int) -> bool:
         """Return True when no add of `size` bytes is plain, or the mix would need more than one journal's sync."""
@@ -181,24 +174,11 @@ class EntryStore:
 
         `done` runs when it would have run for the last of them: after the sync of the group that has them all.
         """
-        tables = [partition.table.known for partition in self._partitions]
         for partition in self._partitions:
             if partition.active.size_bytes > self._flush_bytes:
                 self._relieve(partition)
-        caches = [partition.active for partition in self._partitions]
-        first, count, number_of = self._first, self._count, self._number_of
-        head_of = heads.HEAD.unpack_from
-        for ledger_id, entry_id, body in zip(ledger_ids, entry_ids, bodies, strict=True):
-            number = ledger_id % count if ledger_id >= first else number_of(ledger_id)
-            caches[number].put(ledger_id, entry_id, body)
-            ledger = tables[number][ledger_id]
-            lac = head_of(body)[2]
-            if ledger.lac < lac < entry_id:
-                ledger.lac = EntryId(lac)
-                if ledger.watchers:
-                    self._notify(ledger)
-            if ledger.last < entry_id and ledger.last != UNKNOWN_LAST:
-                ledger.last = entry_id
+        for ledger in mixes.keep(self._directories(), ledger_ids, entry_ids, bodies):
+            self._notify(ledger)
         stats = self.stats
         stats.adds += len(bodies)
         stats.added_bytes += sum(map(len, bodies))
