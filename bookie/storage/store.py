@@ -226,7 +226,7 @@ class EntryStore:
             refusal = ledger.refusal()
             if refusal is not None:
                 raise refusal
-        ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+        ledger = self._with_key(partition, ledger_id, ledger, master_key, is_journaled=True)
         partition.table.disturb(ledger)
         return ledger
 
@@ -270,7 +270,7 @@ class EntryStore:
         partition.table.check_judgeable(ledger_id)
         partition.table.touch(ledger_id)
         has_key = before is not None and bool(before.master_key)
-        ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=False)
+        ledger = self._with_key(partition, ledger_id, before, master_key, is_journaled=False)
         partition.table.disturb(ledger)
         if ledger.flags & FENCED and has_key:
             self._after_journal(ledger_id, done)
@@ -291,7 +291,7 @@ class EntryStore:
         found = partition.table.find(ledger_id)
         partition.table.check_judgeable(ledger_id)
         self._check_examined(partition, ledger_id, found)
-        ledger = self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+        ledger = self._with_key(partition, ledger_id, found, master_key, is_journaled=True)
         partition.table.disturb(ledger)
         before = ledger.lac
         ledger.take_lac(body)
@@ -745,17 +745,22 @@ class EntryStore:
     def _journal(self, ledger_id: LedgerId) -> JournalWriter:
         return self._journals[ledger_id % len(self._journals)]
 
-    def _find_or_create(
-        self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_journaled: bool
+    def _with_key(
+        self,
+        partition: Partition,
+        ledger_id: LedgerId,
+        ledger: Ledger | None,
+        master_key: bytes,
+        *,
+        is_journaled: bool,
     ) -> Ledger:
-        """Return the ledger with its key checked; create it, or add its key, when needed. Raises Unauthorized, and
-        BookieReadOnly where the journal has no space for a new key.
+        """Return `ledger`, which the table has just found or not, with its key checked; create it, or add its key, when
+        needed. Raises Unauthorized, and BookieReadOnly where the journal has no space for a new key.
 
         `is_journaled`: a new key goes into the journal first; the record that follows makes both durable together.
         """
         if ledger_id < 0:
             raise errors.BadRequest(f"ledger id {ledger_id} is negative")
-        ledger = partition.table.find(ledger_id)
         if ledger is not None and not ledger.allows(master_key):
             raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
         if ledger is not None and (ledger.master_key or not master_key):
@@ -781,7 +786,7 @@ class EntryStore:
             del self._keys_on_the_way[ledger_id]
 
     def _find_for_copy(self, partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
-        """Do as `_find_or_create`. For a quarantined ledger the key that comes with a verified
+        """Find the ledger, then do as `_with_key`. For a quarantined ledger the key that comes with a verified
         copy is the right one."""
         ledger = partition.table.find(ledger_id)
         if ledger is not None and ledger_id in partition.table.quarantined and not ledger.allows(master_key):
@@ -789,7 +794,7 @@ class EntryStore:
             ledger.master_key = master_key
             partition.table.changed(ledger)
         # The key is on its way to the journal before a client's add finds the ledger known: that add waits for it.
-        return self._find_or_create(partition, ledger_id, master_key, is_journaled=True)
+        return self._with_key(partition, ledger_id, ledger, master_key, is_journaled=True)
 
     def _make_room_for_facts(self, partition: Partition) -> None:
         """Bound the ledgers without a row: none can leave memory before a checkpoint, and a client that may add can
