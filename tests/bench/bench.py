@@ -61,10 +61,12 @@ def run(names: list[str], plan: bench_measure.Plan, folder: Path, before: Path |
 
 def grow(names: list[str], seconds: float, folder: Path) -> Found:
     """Give the chosen series; each has a folder of its own, removed when it is over."""
-    for series in (*bench_growth.SERIES, bench_growth.INDEX, bench_growth.STARTS):
+    for series in (*bench_growth.SERIES, bench_growth.BOOKIES, bench_growth.INDEX, bench_growth.STARTS):
         if series.name in names:
             with tempfile.TemporaryDirectory(dir=folder) as own:
-                if series is bench_growth.INDEX:
+                if series is bench_growth.BOOKIES:
+                    yield bench_growth.measure_bookies(Path(own), seconds)
+                elif series is bench_growth.INDEX:
                     yield bench_growth.measure_index(Path(own), bench_growth.INDEX_SECONDS)
                 elif series is bench_growth.STARTS:
                     yield bench_growth.measure_starts(Path(own), seconds)

@@ -21,7 +21,7 @@ from bench_loads import NAMES
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, PAGE, PICTURE = "benchmarks.json", "BENCHMARKS.md", "benchmarks.svg"
 SIDES = ("ours", "theirs")
-GROWTH_NAMES = ("connections", "ledgers", "sizes", "index", "starts")
+GROWTH_NAMES = ("connections", "ledgers", "sizes", "bookies", "index", "starts")
 
 METHOD = """\
 Written by `make bench WRITE_DOCS=1` and `make bench-growth WRITE_DOCS=1`; do not edit. Figures are of one machine and \

@@ -1,16 +1,19 @@
 """How our bookie's cost grows: with connections, open ledgers, the size of entries, the size of the index; its starts.
+And what more bookies on one host bring.
 
-Each is a series of points; a point's CPU is the bookie's alone. Bounded in time and disk: one bookie for each series,
-its data removed when the series is over.
+Each is a series of points; a point's CPU is the bookies' alone. Bounded in time and disk: one bookie for each series
+(and one fleet for each number of them), its data removed when it is over.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ import bench_swarm
 import children
 import kube_talk
 import local_support
-from bench_swarm import Shape
+from bench_swarm import IN_FLIGHT_MAX, Shape
 from bookie.runtime import loop
 
 INDEX_ENTRIES_MAX = 100_000_000
@@ -69,6 +72,13 @@ SERIES = (
         "the frame's limit of 5 MiB; for large entries a disk that syncs more bytes a second",
     ),
 )
+BOOKIES = Series(
+    "bookies",
+    "adds of 1 KiB, 4,000 in flight, on 1,000 ledgers in turn, by number of bookies of one host that have a share each",
+    "bookies",
+    tuple(Shape(1, 1000 // count, KIB, LEDGER_FIRST, IN_FLIGHT_MAX // count) for count in (1, 2, 4)),
+    "the cores, of which the client has its part, and the disk, which syncs one journal for each bookie",
+)
 INDEX = Series(
     "index",
     "the index alone: look-ups of random entries in 1,000 ledgers, by number of entries",
@@ -77,7 +87,7 @@ INDEX = Series(
     "the block cache of 16 MiB: from where the index no longer fits the page cache, every look-up reads the disk",
 )
 STARTS = Series("starts", bench_starts.TITLE, "ledgers", (), bench_starts.FOLLOWING)
-NAMES = (*(series.name for series in SERIES), INDEX.name, STARTS.name)
+NAMES = (*(series.name for series in SERIES), BOOKIES.name, INDEX.name, STARTS.name)
 
 
 def measure(series: Series, folder: Path, seconds: float) -> dict[str, Any]:
@@ -91,37 +101,54 @@ def measure(series: Series, folder: Path, seconds: float) -> dict[str, Any]:
             x = {"connections": shape.connections, "ledgers": shape.ledgers, "sizes": shape.size_bytes}[series.name]
             fresh = Shape(shape.connections, shape.ledgers, shape.size_bytes, shape.ledger_first + (number << 24))
             with kube_talk.step(f"{series.name}: {x:,} {series.x}"):
-                points.append({"x": x, **loop.run(_point(local.bookies[0], fresh, seconds))})
+                points.append({"x": x, **loop.run(_point(local.bookies, fresh, seconds))})
     return _described(series, points)
 
 
-async def _point(bookie: local_support.LocalBookie, shape: Shape, seconds: float) -> dict[str, Any]:
-    running = await bench_swarm.connect(bookie.port, shape)
+def measure_bookies(folder: Path, seconds: float) -> dict[str, Any]:
+    """Return the series of bookies on one host, each number of them a fleet of its own."""
+    points = []
+    for shape in BOOKIES.shapes:
+        count = 1000 // shape.ledgers
+        own, log = folder / f"fleet-{count}", folder / f"local-{count}.log"
+        fleet = local_support.fleet(own, log, bookies=count, arguments=["--journal-write-data", "true"])
+        with kube_talk.step(f"{BOOKIES.name}: {count}"), fleet as local:
+            points.append({"x": count, **loop.run(_point(local.bookies, shape, seconds))})
+        shutil.rmtree(own)
+    return _described(BOOKIES, points)
+
+
+async def _point(bookies: Sequence[local_support.LocalBookie], shape: Shape, seconds: float) -> dict[str, Any]:
+    """Return a point, of as many swarms of that shape as there are bookies."""
+    pids = [bookie.pid for bookie in bookies]
+    running = [await bench_swarm.connect(bookie.port, shape) for bookie in bookies]
     try:
-        await running.send(seconds=min(1.0, seconds), adds_min=shape.ledgers)  # every ledger is open then
-        before, used_s = bench_proc.Sample.take([bookie.pid]), bench_proc.cpu_s(bookie.pid)
+        opened = (one.send(seconds=min(1.0, seconds), adds_min=shape.ledgers) for one in running)
+        await asyncio.gather(*opened)  # every ledger is open then
+        before, used_s = bench_proc.Sample.take(pids), sum(map(bench_proc.cpu_s, pids))
         client_s = time.process_time()
-        adds, elapsed_s = await running.send(seconds=seconds)
+        sent = await asyncio.gather(*(one.send(seconds=seconds) for one in running))
         round_ = bench_figures.Round(
-            operations=adds,
-            elapsed_s=elapsed_s,
+            operations=sum(adds for adds, _ in sent),
+            elapsed_s=max(elapsed_s for _, elapsed_s in sent),
             p50_ms=0.0,
             p99_ms=0.0,
             p999_ms=0.0,
             client_cpu_s=time.process_time() - client_s,
-            bookie_cpu_s=bench_proc.cpu_s(bookie.pid) - used_s,
-            **before.shares_until(bench_proc.Sample.take([bookie.pid])),
+            bookie_cpu_s=sum(map(bench_proc.cpu_s, pids)) - used_s,
+            **before.shares_until(bench_proc.Sample.take(pids)),
         )
         figures = bench_figures.summary([round_])
         return {
             "rate": figures["rate"],
             "mb_per_s": figures["rate"] * shape.size_bytes / 1e6,
             "bookie_us": figures["bookie_us"],
-            "memory_mb": bench_proc.rss_mb(bookie.pid),
+            "memory_mb": sum(map(bench_proc.rss_mb, pids)),
             "bound": bench_figures.bound(figures, os.cpu_count() or 1),
         }
     finally:
-        running.close()
+        for one in running:
+            one.close()
 
 
 def measure_index(folder: Path, seconds: float) -> dict[str, Any]:

@@ -56,7 +56,7 @@ LOADS = (
     Load("adds-v2", "v2, 1 KiB, 4,000 in flight", 1.25, {**ADDS, "size": 1024, "v2": True}, p99_most=1.0),
     Load("adds-v3-100b", "v3, 100 B, 4,000 in flight", 1.0, {**ADDS, "size": 100}),
     Load("adds-v2-100b", "v2, 100 B, 4,000 in flight", 1.0, {**ADDS, "size": 100, "v2": True}),
-    Load("adds-1000-ledgers", "v2, 1 KiB, 4,000 in flight, to 1,000 ledgers in turn", 1.0, MANY),
+    Load("adds-1000-ledgers", "v2, 1 KiB, 4,000 in flight, to 1,000 open ledgers in turn", 1.0, MANY),
     Load("adds-10000-ledgers", "the same, to 10,000 ledgers", 1.0, {**MANY, "ledgers": 10_000}),
     Load("adds-100-clients", "the same, to 1,000 ledgers, of 100 clients", 1.0, {**MANY, "clients": 100}),
     Load("adds-1000-connections", "the same, of 1,000 connections", 1.0, {**MANY, "connections": 1000}),

@@ -26,17 +26,19 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a swarm looks like. Adds go to `ledgers` ledgers in turn, the first of them `ledger_first`."""
+    """What a swarm looks like. Adds go to `ledgers` ledgers in turn, the first of them `ledger_first`; at most
+    `in_flight_max` at once."""
 
     connections: int
     ledgers: int
     size_bytes: int
     ledger_first: int
+    in_flight_max: int = IN_FLIGHT_MAX
 
     @property
     def window(self) -> int:
         """Adds in flight on each connection."""
-        total = min(IN_FLIGHT_MAX, max(1, IN_FLIGHT_BYTES_MAX // self.size_bytes))
+        total = min(self.in_flight_max, max(1, IN_FLIGHT_BYTES_MAX // self.size_bytes))
         return max(1, total // self.connections)
 
 

@@ -51,8 +51,9 @@ final class Bench implements AutoCloseable {
     }
 
     /**
-     * Adds of `size` bytes to new ledgers in turn until `seconds` are over, there are `count`, or `isOver`; the answer
-     * names the first. `ledgers` of them, over `clients` with `connections` each: one of all where nothing is said.
+     * Adds of `size` bytes to ledgers in turn until `seconds` are over, there are `count`, or `isOver`; the answer names
+     * the first. `ledgers` of them, over `clients` with `connections` each: one of all where nothing is said. They are
+     * new; several are opened first, with an entry each.
      * `pace`: so many a second, each timed from when it was due; without it as many as are taken.
      */
     private ObjectNode adds(JsonNode question, CountDownLatch isOver) throws Exception {
@@ -61,6 +62,10 @@ final class Bench implements AutoCloseable {
         int countMax = question.path("count").asInt(Integer.MAX_VALUE);
         List<WriteHandle> writers = create(question);
         try {
+            if (writers.size() > 1) {
+                CompletableFuture.allOf(
+                    writers.stream().map(writer -> writer.appendAsync(payload)).toArray(CompletableFuture[]::new)).get();
+            }
             Flight flight = new Flight(question.get("window").asInt(), question.path("pace").asDouble());
             for (int sent = 0; sent < countMax && flight.mayGoOn(durationNs(question)); sent++) {
                 if (isOver != null && isOver.getCount() == 0) {
