@@ -279,6 +279,11 @@ def recovery_delay(root: str) -> str:
     return f"{root}/underreplication/lostBookieRecoveryDelay"
 
 
+def all_ledgers_checked(root: str) -> str:
+    """Return the path of the time at which the last full reading of all ledgers began (`repair.load_check_time`)."""
+    return f"{root}/underreplication/checkallledgersctime"
+
+
 def recovery_progresses(root: str) -> str:
     return f"{root}/underreplication/progress"
 

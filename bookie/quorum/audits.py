@@ -57,6 +57,10 @@ class AuditTimes:
         """Note bookies that came back."""
         self._returned_ns.update(dict.fromkeys(bookies, now_ns))
 
+    def probed(self, since_ns: int | None) -> None:
+        """Note when the last look that read began, whoever made it; None: nobody knows of one."""
+        self._probed_ns = since_ns
+
     def due(self, lost: frozenset[BookieId], now_ns: int) -> Audit | None:
         """Return the look that is due now."""
         self._lost &= lost  # one that came back and is lost again is new

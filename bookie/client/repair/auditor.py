@@ -140,14 +140,26 @@ class Auditor:
                     " of the network, so none counts as lost"
                 )
             return
-        now_ns = self._shared.pool.now_ns()
+        began_ms, now_ns = self._shared.world.clock.wall_ms(), self._shared.pool.now_ns()
         self._plan.returned(self._members.take_returned(), now_ns)
+        self._plan.probed(await self._probed_ns(began_ms, now_ns))
         lost = self._members.lost
         audit = self._plan.due(lost, now_ns)
         if audit is not None and await self._audit(audit, lost):
             self._plan.done(audit, lost, now_ns)
+            if audit.probes:
+                await self._recovery.note_full_check(began_ms)
             if self._members.lost - lost:  # named by a ledger and by no cookie: this look was the first to hear of them
                 self._changed.set()
+
+    async def _probed_ns(self, wall_ms: int, now_ns: int) -> int | None:
+        """Return when the last full reading began, on our own clock. It stands where every auditor finds it, so that a
+        new one does not begin with another. A time that has not come yet was of a clock ahead of ours: it says
+        nothing."""
+        if not self._options.probe_interval_ms:
+            return None
+        recorded_ms = await self._recovery.full_check_ms()
+        return None if recorded_ms is None or recorded_ms > wall_ms else now_ns - (wall_ms - recorded_ms) * NS_PER_MS
 
     def _new_plan(self) -> AuditTimes:
         options = self._options

@@ -112,7 +112,19 @@ class AutoRecovery:
         """Set the seconds between the loss of a bookie and its audit. Raises BadInput below 0."""
         if seconds < 0:
             raise errors.BadInput(f"the delay must be 0 s or more, not below 0: it was {seconds}")
-        path, data = paths.recovery_delay(self._root), str(seconds).encode()
+        await self._write(paths.recovery_delay(self._root), str(seconds).encode())
+
+    async def full_check_ms(self) -> int | None:
+        """Return when the last full reading of all ledgers began, by the wall clock of whoever made it; None: never, or
+        nobody can read it."""
+        data = await find_data(self._store, paths.all_ledgers_checked(self._root))
+        return None if data is None else repair.load_check_time(data)
+
+    async def note_full_check(self, wall_ms: int) -> None:
+        """Note that all ledgers were read, from `wall_ms` on."""
+        await self._write(paths.all_ledgers_checked(self._root), repair.dump_check_time(wall_ms))
+
+    async def _write(self, path: str, data: bytes) -> None:
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(errors.OutcomeUnknown, errors.NodeExists, errors.NodeMissing):
                 if await find_data(self._store, path) is None:

@@ -12,9 +12,10 @@ from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
-from bookie.metadata import paths
+from bookie.metadata import paths, repair
 from bookie.metadata.ledger import new_ledger
 from bookie.metadata.repair import Underreplicated
+from bookie.ports.metadata_store import find
 from bookie.wire import messages
 from client_support import MUTE, Fleet, tell
 from story_support import story
@@ -162,6 +163,62 @@ async def test_a_bookie_that_gives_no_lists_is_read_too_and_one_that_is_too_busy
 
         assert reading.counts.marked == 1
         assert (await find_mark(Marks(fleet.store, ROOT), ledger_id)).missing == ("b1",)
+
+
+def reads(fleet: Fleet) -> int:
+    return sum(len(each.asked(messages.ReadRequest)) for each in fleet.bookies)
+
+
+@story(tell)
+async def test_a_new_leader_reads_only_when_the_last_reading_of_any_auditor_is_long_ago(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        await ten_entries(fleet, client)
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 10)]
+        path, week_ms = paths.all_ledgers_checked(ROOT), 604_800_000
+
+        async def reads_of_a_new_one(**options: int) -> int:
+            before, one = reads(fleet), looks(fleet, client, **options)
+            await one.turn()
+            assert one.counts.audits == 1
+            await one.withdraw()
+            return reads(fleet) - before
+
+        began_ms = client.shared.world.clock.wall_ms()
+        first = await reads_of_a_new_one()
+        assert first > 0
+        noted = repair.load_check_time((await fleet.store.get(path)).data)
+        assert noted is not None
+        assert began_ms <= noted <= client.shared.world.clock.wall_ms()
+        assert await reads_of_a_new_one() == 0
+        for data in (repair.dump_check_time(noted - week_ms), b"garbage", repair.dump_check_time(noted + week_ms)):
+            await fleet.store.put(path, data, -1)  # by Java's shell, by a stranger, by a clock that was ahead
+            assert await reads_of_a_new_one() == first
+        await fleet.store.delete(path, -1)
+        assert await reads_of_a_new_one(probe_interval_ms=0) == 0
+        assert await find(fleet.store, path) is None
+        assert await reads_of_a_new_one() == first
+
+
+@story(tell)
+async def test_a_reading_that_broke_off_is_not_noted(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        for number in range(100):  # more than one batch
+            await with_ledger(client, number, "b0", "b1")
+        one, recovery = looks(fleet, client), AutoRecovery(fleet.store, ROOT)
+        off: list[asyncio.Future[bool]] = []
+
+        def switch_off(request: messages.Request) -> None:
+            if not off:
+                off.append(asyncio.ensure_future(recovery.set_enabled(enabled=False)))
+
+        fleet["b1"].script = switch_off
+
+        await one.turn()
+
+        assert off
+        assert one.counts.audits == 0
+        assert await find(fleet.store, paths.all_ledgers_checked(ROOT)) is None
 
 
 @story(tell)

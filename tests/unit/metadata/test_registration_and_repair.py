@@ -60,3 +60,18 @@ def test_repair_records_are_javas_text() -> None:
     assert repair.load_lock(b'bookieId: "node-1.example"\n') == "node-1.example"
     with pytest.raises(errors.BadInput):
         repair.load_underreplicated(b"nonsense: 1")
+
+
+def test_the_time_of_a_check_is_written_and_read_as_java_does() -> None:
+    written = bytes.fromhex("0880d095ffbc31")
+
+    assert repair.dump_check_time(1_700_000_000_000) == written
+    assert repair.load_check_time(written) == 1_700_000_000_000
+    assert repair.load_check_time(repair.dump_check_time(0)) == 0
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x08", b"\x10\x01", b"1700000000000", b"\x08\x80", b"\x08\x01\x01", b"\x08" + b"\xff" * 9 + b"\x01"]
+)
+def test_a_record_of_a_check_that_says_no_time_says_none(data: bytes) -> None:
+    assert repair.load_check_time(data) is None
