@@ -70,7 +70,16 @@ def orders(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[SetAside, ..
 def to_stop(seen: Observation, operation: BookieOperation, one: Assessed) -> bool:
     """Return True when the bookie serves and is to be stopped for this Fence, in its turn."""
     wish = _wish(seen, one)
-    return wish is not None and wish.operation.uid == operation.uid and _stops(one) and not _lacks_capability(one)
+    return wish is not None and wish.operation.uid == operation.uid and stops(one) and not _lacks_capability(one)
+
+
+def own_hindrance(one: Assessed) -> str:
+    """Return what about the bookie itself keeps a Fence of it waiting; "" when it waits for others alone."""
+    if _lacks_capability(one):
+        return f"the release of {one.case.name} cannot be kept out of service: update its image"
+    if one.leaving is not None:
+        return f"{one.case.name} leaves the fleet ({one.leaving.state.value})"
+    return "; ".join(rollout.kept_by_its_volumes(one)) if stops(one) else ""
 
 
 def with_order(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout) -> Rollout:
@@ -80,7 +89,7 @@ def with_order(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout) 
         return rolled
     one = next(one for one in fleet if one.case.name == stop.bookie)
     wish = _wish(seen, one)
-    if wish is None or not wish.order.is_aside or not _stops(one) or _lacks_capability(one):
+    if wish is None or not wish.order.is_aside or not stops(one) or _lacks_capability(one):
         return rolled
     order = SetAside(one.case.name, one.case.bookie_id, stop.door, wish.order, stop.epoch)
     return replace(rolled, action=replace(stop, aside=order))
@@ -108,11 +117,9 @@ def tell_fence(
         return OperationPhase.COMPLETE, f"the bookie is out of service: {text}"
     if later := _later(seen, operation, order, known):
         return OperationPhase.CANCELLED, later
-    if _lacks_capability(one):
-        return OperationPhase.QUEUED, f"the release of {one.case.name} cannot be kept out of service: update its image"
-    if one.leaving is not None:
-        return OperationPhase.QUEUED, f"{one.case.name} leaves the fleet ({one.leaving.state.value})"
-    if _stops(one):
+    if why := own_hindrance(one):
+        return OperationPhase.QUEUED, f"waits for: {why}"
+    if stops(one):
         step = rolled.status.step
         if step is not None and step.bookie == one.case.name:
             return OperationPhase.RUNNING, f"the bookie stops. {rolled.status.waiting_for or ''}".rstrip(". ")
@@ -192,7 +199,7 @@ def _later(seen: Observation, operation: BookieOperation, order: Aside, known: A
     return ""
 
 
-def _stops(one: Assessed) -> bool:
+def stops(one: Assessed) -> bool:
     return one.case.is_desired and one.case.pod is not None and one.stage.serves and one.leaving is None
 
 

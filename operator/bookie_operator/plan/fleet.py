@@ -148,8 +148,8 @@ def questions(observation: Observation) -> tuple[Question, ...]:
 def decide(observation: Observation) -> FleetPlan:
     """Return the plan for `observation`: the same observation always gives the same plan."""
     cluster = observation.cluster
-    fleet = assess(observation)
-    fleet, departures = leaving.decide(observation, fleet)
+    fleet, departures = leaving.decide(observation, assess(observation))
+    observation = operations.with_turn(observation, fleet)
     asleep = hibernation.decide(observation, fleet, departures.pools, departures.away)
     if asleep.has_the_turn:
         departures = replace(departures, actions=(), steps=())

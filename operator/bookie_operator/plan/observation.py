@@ -130,6 +130,7 @@ class Observation:
     )  # by the uid of an operation and a ledger's id: the last answer that this process heard
     operations: tuple[BookieOperation, ...] = ()  # of this cluster, finished ones too
     operations_problem: str = ""  # why they could not be read; "" = they were
+    taking: str | None = None  # uid of the operation that may take a bookie away now; "": none; None: not decided yet
     rolling_max: int = 0  # how many clusters of this operator roll out at a time; 0: any number
     others: tuple[Contender, ...] = ()  # who has a turn or asks for one; not read while this cluster asks for none
     dependents: tuple[DependentsLook, ...] = ()  # looks that this process had made, old ones too

@@ -1,7 +1,8 @@
 """Which operations may do something in this pass. Pure.
 
 What has a final phase, cannot be used, is older than its cluster or came too late never does anything; while the
-cluster is paused, nothing does. Of the types that take a bookie away the oldest has its turn (spec/operator.md#U2).
+cluster is paused, nothing does. Of the types that take a bookie away one has its turn: the oldest, until the fleet was
+looked at and `operations.with_turn` said which (spec/operator.md#U2).
 """
 
 from collections.abc import Iterable
@@ -29,23 +30,27 @@ def with_a_turn(seen: Observation) -> list[BookieOperation]:
     """Return the operations that may do something now, in the order of creation."""
     if seen.cluster.spec.lifecycle.paused:
         return []
-    found: list[BookieOperation] = []
-    is_taken = False
-    for one in unfinished(seen):
-        if refused(one, seen.now_ms, seen.cluster):
-            continue
-        assert one.spec is not None
-        if one.spec.type not in TAKES_AWAY:
-            found.append(one)
-        elif not is_taken:
-            is_taken = True
-            found.append(one)
-    return found
+    able = _able(seen)
+    taking = seen.taking if seen.taking is not None else next((one.uid for one in able if _takes_away(one)), "")
+    return [one for one in able if not _takes_away(one) or one.uid == taking]
+
+
+def to_take_away(seen: Observation) -> list[BookieOperation]:
+    """Return the operations that may have the turn to take a bookie away, in the order of creation."""
+    return [one for one in _able(seen) if _takes_away(one)]
 
 
 def of_type(seen: Observation, kind: OperationType) -> list[tuple[BookieOperation, OperationSpec]]:
     """Return those of `with_a_turn` that are of this type, with their specs."""
     return [(one, one.spec) for one in with_a_turn(seen) if one.spec is not None and one.spec.type is kind]
+
+
+def _able(seen: Observation) -> list[BookieOperation]:
+    return [one for one in unfinished(seen) if refused(one, seen.now_ms, seen.cluster) is None]
+
+
+def _takes_away(operation: BookieOperation) -> bool:
+    return operation.spec is not None and operation.spec.type in TAKES_AWAY
 
 
 def refused(operation: BookieOperation, now_ms: int, cluster: Cluster | None = None) -> Said | None:

@@ -91,6 +91,58 @@ class Pass:
 _Tell = Callable[[Pass, BookieOperation, OperationSpec], Said]
 
 
+def with_turn(seen: Observation, fleet: tuple[Assessed, ...]) -> Observation:
+    """Return `seen` with the operation that may take a bookie away now, if any may (spec/operator.md#U2).
+
+    One that waits for something about its own bookie, which no time cures, lets the others pass. A bookie that is on
+    its way back keeps its turn; then comes one that is down, as those that serve may wait for it, and needs no gate.
+    """
+    able = [one for one in operation_queue.to_take_away(seen) if not _own_hindrance(seen, fleet, one)]
+    first = min(able, key=lambda one: _rank(seen, fleet, one), default=None)
+    return replace(seen, taking=first.uid if first is not None else "")
+
+
+def _own_hindrance(seen: Observation, fleet: tuple[Assessed, ...], operation: BookieOperation) -> str:
+    """Return what about its own bookie keeps an operation that takes it away from beginning; "" when nothing does, and
+    when it has begun."""
+    one = _bookie_of(fleet, operation)
+    if one is None or not one.case.is_desired or operation.spec is None:
+        return ""
+    if operation.spec.type is OperationType.RESTART and _is_to_stop(operation, one):
+        return "; ".join(rollout.kept_by_its_volumes(one))
+    if operation.spec.type is OperationType.FENCE:
+        return fencing.own_hindrance(one)
+    if operation.spec.type is OperationType.REPLACE_VOLUME and volume_replacement.is_to_go(operation, one):
+        is_able = volume_replacement.to_stop(seen, fleet, operation, one)
+        return "" if is_able else f"volume {operation.spec.target.volume} of {one.case.name} must not go"
+    return ""
+
+
+def _rank(seen: Observation, fleet: tuple[Assessed, ...], operation: BookieOperation) -> int:
+    one, has_begun = _bookie_of(fleet, operation), operation.status.started_at is not None
+    if has_begun and (one is None or not _is_to_end(operation, one)):
+        return 0
+    is_restart = operation.spec is not None and operation.spec.type is OperationType.RESTART
+    if is_restart and one is not None and _is_to_stop(operation, one) and rollout.is_down(seen, one):
+        return 1
+    return 2 if has_begun else 3
+
+
+def _is_to_end(operation: BookieOperation, one: Assessed) -> bool:
+    """Return True while the pod that the operation is to end is there."""
+    assert operation.spec is not None
+    if operation.spec.type is OperationType.FENCE:
+        return fencing.stops(one)
+    if operation.spec.type is OperationType.REPLACE_VOLUME:
+        return volume_replacement.is_to_go(operation, one)
+    return _is_to_stop(operation, one)
+
+
+def _bookie_of(fleet: tuple[Assessed, ...], operation: BookieOperation) -> Assessed | None:
+    wanted = operation.spec.target.bookie if operation.spec is not None else None
+    return next((one for one in fleet if one.case.name == wanted), None)
+
+
 def restart(seen: Observation, fleet: tuple[Assessed, ...]) -> str:
     """Return the bookie that the operation whose turn it is wants stopped; "" when none is asked for."""
     for operation in operation_queue.with_a_turn(seen):
@@ -161,7 +213,7 @@ def _say(looked: Pass, operation: BookieOperation, turns: list[BookieOperation])
         is_done = spec is not None and refused[0] is OperationPhase.EXPIRED
         said = _TYPES[spec.type](looked, operation, spec) if is_done and spec is not None else refused
         return said if said[0] is OperationPhase.COMPLETE else refused
-    if operation in turns:
+    if operation in turns or (not seen.cluster.spec.lifecycle.paused and _own_hindrance(seen, looked.fleet, operation)):
         return _TYPES[spec.type](looked, operation, spec)
     if seen.cluster.spec.lifecycle.paused:
         return OperationPhase.QUEUED, "spec.lifecycle.paused of the cluster is true"
@@ -213,7 +265,8 @@ def _tell_restart(looked: Pass, operation: BookieOperation, one: Assessed) -> Sa
     if _is_to_stop(operation, one):
         if is_turn:
             return OperationPhase.RUNNING, f"the bookie stops. {looked.rolled.status.waiting_for or ''}".rstrip(". ")
-        return OperationPhase.QUEUED, f"waits for: {looked.rolled.restart_waits_for or 'the next pass'}"
+        why = "; ".join(rollout.kept_by_its_volumes(one)) or looked.rolled.restart_waits_for or "the next pass"
+        return OperationPhase.QUEUED, f"waits for: {why}"
     why = rollout.unproven(one, may_be_read_only=True)
     if why or is_turn:
         return OperationPhase.RUNNING, why or looked.rolled.status.waiting_for or "the turn of this bookie ends"

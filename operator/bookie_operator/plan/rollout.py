@@ -114,9 +114,7 @@ def _decide(
         assert step is not None
         return _go_on(seen, fleet, older, step, asked, held)
     down = (
-        []
-        if held
-        else [one for one in older if _is_down(seen, one) and _may_be_replaced(seen, fleet, older, step, one)]
+        [] if held else [one for one in older if is_down(seen, one) and _may_be_replaced(seen, fleet, older, step, one)]
     )
     if down:
         before = step if step is not None and step.bookie == down[0].case.name else None
@@ -233,6 +231,12 @@ def _candidate(candidate: Assessed) -> Iterator[str]:
         yield why
     elif candidate.case.pod is not None and not candidate.case.pod.has_certificates:
         yield f"pod {candidate.case.name} is of a release without TLS on the admin port: delete it by hand"
+    yield from kept_by_its_volumes(candidate)
+
+
+def kept_by_its_volumes(candidate: Assessed) -> Iterator[str]:
+    """Yield why this pod must not end, whatever becomes of the rest of the fleet: what its bookie has would go with
+    it."""
     if why := candidate.case.loses_with_its_pod:
         yield f"{why}: to have it replaced, create a BookieOperation ReplaceVolume"
     if why := ephemeral.holds_data(candidate):
@@ -274,7 +278,7 @@ def _is_gone(one: Assessed) -> bool:
     return one.case.pod is None or one.case.pod.is_terminating
 
 
-def _is_down(seen: Observation, one: Assessed) -> bool:
+def is_down(seen: Observation, one: Assessed) -> bool:
     """Return True when the bookie's pod serves nobody and blocks no step: it does not run, or has got nowhere near its
     volumes, for longer than a restart takes."""
     pod, report = one.case.pod, one.case.report
@@ -365,7 +369,7 @@ def _go_on(
     hindrance = refused.text if refused is not None else ""
     may_try = refused is None or not refused.reason or seen.now_ms - refused.told_ms >= REFUSED_MS
     is_kept = bool(asked.case.loses_with_its_pod or ephemeral.may_hold_data(seen, asked))
-    if not held and asked in older and _is_down(seen, asked) and may_try and not is_kept:
+    if not held and asked in older and is_down(seen, asked) and may_try and not is_kept:
         return _told(seen, fleet, step, hindrance, asked, _stop(seen, asked, with_flush=False))
     closed = (*held, *closed_gates(seen, fleet, asked))
     if asked not in older:

@@ -37,6 +37,12 @@ def to_stop(seen: Observation, fleet: tuple[Assessed, ...], operation: BookieOpe
     return not any(_closed(seen, fleet, one, volume))
 
 
+def is_to_go(operation: BookieOperation, one: Assessed) -> bool:
+    """Return True while the volume of before is there, whatever keeps it."""
+    volume = volume_of(operation, one)
+    return volume is not None and _is_asked_of(operation, volume)
+
+
 def as_judged(seen: Observation, fleet: tuple[Assessed, ...]) -> Assessed | None:
     """Return the bookie whose turn a ReplaceVolume asks for, as the gates are to see it: without the volume that goes,
     and without its failed disks, where that volume is one of them; None when none asks."""

@@ -1,5 +1,6 @@
 """Operations: whose turn it is, what is told of each, and that nothing is done twice."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -230,6 +231,98 @@ def test_the_oldest_operation_has_its_turn_and_the_others_name_it() -> None:
     assert found.operations[1].status.message.startswith("b comes first")
     assert isinstance(found.rollout.action, StopBookie)
     assert found.rollout.action.bookie == SECOND
+
+
+def going(case: BookieCase) -> BookieCase:
+    """`case`, whose ledger volume goes with its pod: somebody deleted its claim."""
+    volumes = [
+        replace(one, claim=replace(one.claim, is_terminating=True)) if one.claim and one.name == "ledgers" else one
+        for one in case.volumes
+    ]
+    return replace(case, volumes=tuple(volumes))
+
+
+def ephemeral(case: BookieCase) -> BookieCase:
+    """`case`, all of whose volumes go with its pod."""
+    assert case.pod is not None
+    volumes = []
+    for one in case.volumes:
+        assert one.report is not None
+        assert one.claim is not None
+        assert one.claim.marks is not None
+        uid = case.pod.uid
+        root = f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/{one.name}"
+        report = replace(one.report, mount=replace(one.report.mount, root=root))
+        claim = replace(one.claim, uid=uid, marks=replace(one.claim.marks, claim_uid=uid))
+        recorded = one.recorded.model_copy(update={"pvc_uid": uid}) if one.recorded is not None else None
+        volumes.append(replace(one, is_ephemeral=True, report=report, claim=claim, recorded=recorded))
+    return replace(case, volumes=tuple(volumes))
+
+
+def without_orders(case: BookieCase) -> BookieCase:
+    """`case`, of a release that no Fence can keep out of service."""
+    assert case.report is not None
+    return replace(case, report=replace(case.report, capabilities=("turn",)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "word"),
+    [("Restart", ephemeral, "create a BookieOperation Replace"), ("Fence", without_orders, "update its image")],
+)
+def test_an_operation_that_its_own_bookie_holds_up_lets_the_others_pass(
+    kind: str, change: Callable[[BookieCase], BookieCase], word: str
+) -> None:
+    first = make.operation("first", type=kind, created_ms=make.NOW_MS - 2_000)
+    second = make.operation("second", bookie=LAST, created_ms=make.NOW_MS - 1_000)
+
+    found = plan(first, second, cases=bookies(ledgers_zone_a_0=change(serving(make.bookie_case()))))
+
+    assert isinstance(found.rollout.action, StopBookie)
+    assert found.rollout.action.bookie == LAST
+    assert said(found) == [("first", "Queued"), ("second", "Running")]
+    assert word in found.operations[0].status.message
+
+
+def test_a_restart_that_asks_for_a_new_volume_first_lets_that_be_replaced() -> None:
+    restart = make.operation("restart", created_ms=make.NOW_MS - 2_000)
+    target = {"bookie": FIRST, "volume": "ledgers"}
+    volume = make.operation("volume", type="ReplaceVolume", target=target, created_ms=make.NOW_MS - 1_000)
+
+    found = plan(restart, volume, cases=bookies(ledgers_zone_a_0=going(serving(make.bookie_case()))))
+
+    assert isinstance(found.rollout.action, StopBookie)
+    assert found.rollout.action.bookie == FIRST
+    assert said(found) == [("restart", "Running"), ("volume", "Running")], "one stop does both"
+
+
+def down() -> tuple[tuple[BookieCase, ...], dict[str, Any]]:
+    """All bookies, the first of which does not run; and the status that tells since when."""
+    pod = make.pod(is_ready=False, created_ms=LONG_AGO_MS, phase="Pending", resource_version="5")
+    case = replace(make.bookie_case(pod=pod, report=None), member=Member("data.ledgers.zone-a.0", True, False))
+    ago = format_time(LONG_AGO_MS)
+    told = {"bookie_id": case.bookie_id, "pool": "zone-a", "state": "Missing", "verdict": "Unknown", "reason": ""}
+    return bookies(ledgers_zone_a_0=case), {"bookies": (BookieStatus(name=FIRST, since=ago, away_since=ago, **told),)}
+
+
+def test_the_restart_of_a_bookie_that_is_down_comes_before_one_that_waits_for_it() -> None:
+    cases, status = down()
+    waits = make.operation("waits", bookie=LAST, created_ms=make.NOW_MS - 2_000)
+    helps = make.operation("helps", created_ms=make.NOW_MS - 1_000)
+
+    found = plan(waits, helps, cases=cases, status=status)
+
+    assert isinstance(found.rollout.action, StopBookie)
+    assert found.rollout.action.bookie == FIRST
+    assert found.operations[0].status.message.startswith("helps comes first")
+
+
+def test_a_bookie_that_is_on_its_way_back_keeps_its_turn() -> None:
+    cases, _ = down()
+    begun = OperationStatus(phase=OperationPhase.RUNNING, pod_uid="before", started_at=format_time(LONG_AGO_MS))
+    comes = make.operation("comes", bookie=LAST, created_ms=make.NOW_MS - 1_000, status=begun)
+    down_too = make.operation("down", created_ms=make.NOW_MS - 2_000)
+
+    assert operations.with_turn(seen(comes, down_too, cases=cases), fleet.assess(seen(cases=cases))).taking == comes.uid
 
 
 def test_operations_without_a_cluster_wait_and_expire() -> None:
