@@ -23,7 +23,7 @@ from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Cond
 from bookie_operator.resources.common import Manifest
 
 PROGRAM = "kubectl bookies"
-DONE, FAILED, UNWELL = 0, 1, 3
+DONE, FAILED, UNWELL, NOT_KNOWN = 0, 1, 3, 6
 # States of a bookie that waits for nothing.
 _IN_ORDER = ("Serving", "Retired", "Elsewhere")
 _SAYS_MAX = 100
@@ -58,7 +58,8 @@ def kubectl(*arguments: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None, run: Kubectl = kubectl) -> int:
-    """Run one verb; return its exit code: 0 done and well, 1 failed, 2 usage, 3 done and something is not well."""
+    """Run one verb; return its exit code: 0 done and well, 1 failed, 2 usage, 3 done and something is not well, 6 done
+    and nothing is known to be amiss, but something was not seen."""
     with streams.guarded(PROGRAM):
         return _run(_parser().parse_args(arguments), run)
 
@@ -116,7 +117,15 @@ def _status(args: argparse.Namespace, run: Kubectl) -> int:
     status = clusters.parse_status(manifest.get("status"))
     old, unknown = _age(manifest, status, run)
     print("\n".join([*told(manifest, status, old), *unknown]))
-    return UNWELL if old or any(True for _ in unwell(status)) else DONE
+    return UNWELL if old else _health(status)
+
+
+def _health(status: BookieClusterStatus) -> int:
+    """Return what the conditions say: what nobody could look at is neither well nor amiss."""
+    found = {one.status for one in unwell(status)}
+    if found - {"Unknown"}:
+        return UNWELL
+    return NOT_KNOWN if found or not status.conditions else DONE
 
 
 def told(manifest: Manifest, status: BookieClusterStatus, old: Sequence[str] = ()) -> Iterator[str]:

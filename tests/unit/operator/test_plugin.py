@@ -54,6 +54,30 @@ def test_what_is_not_well_is_told_with_its_reason_and_exits_with_3(capsys: pytes
     assert "UpToDate=" not in printed
 
 
+def test_what_nobody_has_looked_at_yet_is_not_known_and_exits_with_6(capsys: pytest.CaptureFixture[str]) -> None:
+    """A fleet of which no bookie has looked for deleted ledgers yet: the first quarter of an hour."""
+    young = make.fleet(make.bookie_case(report=make.report(garbage_held_ledgers=-1)))
+
+    code = plugin.main(["status"], answers(make.stored(young)))
+
+    assert "DeletionHeld=Unknown NotSeen: " in capsys.readouterr().out
+    assert code == 6
+
+
+def test_what_is_amiss_exits_with_3_whatever_else_nobody_saw(capsys: pytest.CaptureFixture[str]) -> None:
+    case = make.bookie_case(report=make.report(state=State.HELD, verdict=Verdict.FOREIGN, garbage_held_ledgers=-1))
+
+    assert plugin.main(["status"], answers(make.stored(make.fleet(case)))) == 3
+    assert "DeletionHeld=Unknown NotSeen: " in capsys.readouterr().out
+
+
+def test_a_status_without_conditions_says_nothing_that_is_well() -> None:
+    manifest = make.stored()
+    manifest["status"]["conditions"] = []
+
+    assert plugin.main(["status"], answers(manifest)) == 6
+
+
 def test_a_status_of_an_older_generation_is_not_taken_for_the_present(capsys: pytest.CaptureFixture[str]) -> None:
     manifest = make.stored()
     manifest["metadata"]["generation"] += 1
