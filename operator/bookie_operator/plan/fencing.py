@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from bookie.ports.admin import Aside
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationSpec, OperationType
-from bookie_operator.plan import doors, operation_queue, rollout, turns
+from bookie_operator.plan import doors, hibernation, operation_queue, rollout, turns
 from bookie_operator.plan.actions import SetAside, StopBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.operation_queue import Said
@@ -126,9 +126,7 @@ def tell_fence(
         return OperationPhase.QUEUED, f"waits for: {rolled.restart_waits_for or 'the next pass'}"
     if why := "; ".join(_hindrances(seen, fleet, one)):
         return OperationPhase.QUEUED, f"waits for: {why}"
-    hindrance = seen.hindrances.get(one.case.name)
-    told = hindrance.text if hindrance is not None else f"{one.case.name} is {one.stage.value}, and not seen held yet"
-    return OperationPhase.RUNNING, f"the order is given; {told}"
+    return _given(seen, operation, one, order, f"{one.case.name} is {one.stage.value}, and not seen held yet")
 
 
 def tell_unfence(seen: Observation, operation: BookieOperation, one: Assessed) -> Said:
@@ -145,9 +143,22 @@ def tell_unfence(seen: Observation, operation: BookieOperation, one: Assessed) -
         )
     if later := _later(seen, operation, order, known):
         return OperationPhase.CANCELLED, later
+    return _given(seen, operation, one, order, f"{one.case.name} is {one.stage.value}")
+
+
+def _given(seen: Observation, operation: BookieOperation, one: Assessed, order: Aside, then: str) -> Said:
+    """Return that the order is given, and what is seen since (`then`); or why nobody can give it now. What nobody could
+    give has not begun, and expires."""
+    why = hibernation.WHY_HELD_UP if hibernation.has_begun(seen.cluster.status) else ""
+    if not why and not seen.leadership.is_held:
+        why = "this operator does not hold the lease"
+    if not why and _action(seen, one, order) is None:
+        why = "no bookie answers that is in the metadata store and can write the order"
+    if why:
+        has_begun = operation.status.started_at is not None
+        return OperationPhase.RUNNING if has_begun else OperationPhase.QUEUED, f"waits for: {why}"
     hindrance = seen.hindrances.get(one.case.name)
-    told = hindrance.text if hindrance is not None else f"{one.case.name} is {one.stage.value}"
-    return OperationPhase.RUNNING, f"the order is given; {told}"
+    return OperationPhase.RUNNING, f"the order is given; {hindrance.text if hindrance is not None else then}"
 
 
 def _wish(seen: Observation, one: Assessed) -> _Wish | None:

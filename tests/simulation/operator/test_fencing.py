@@ -168,3 +168,25 @@ def test_its_claims_stay_when_its_node_is_lost() -> None:
     assert entry is not None
     assert entry.lost_node is not None
     assert "fenced" in (entry.lost_node.waiting_for or "")
+
+
+@pytest.mark.slow
+def test_an_order_that_nobody_can_give_has_not_begun_and_expires(world: World) -> None:
+    fence(world)
+    for one in world.bookies.values():
+        one.is_reachable = False
+    world.now_ms += 60_000
+    world.ask("back", "Unfence", target={"bookie": OUT}, reason="it was the cable", expiresAfter="1h")
+
+    run(world, passes=3)
+    waiting = world.operation("back")
+    world.now_ms += 2 * 3_600_000
+    run(world, passes=2)
+    for one in world.bookies.values():
+        one.is_reachable = True
+    run(world)
+
+    assert (waiting.phase, waiting.started_at) == (OperationPhase.QUEUED, None)
+    assert "can write the order" in waiting.message
+    assert world.operation("back").phase is OperationPhase.EXPIRED
+    assert is_out(world)

@@ -11,6 +11,7 @@ import pytest
 from bookie.ports.admin import State
 from bookie_operator.crash import CrashPoint
 from bookie_operator.model import names
+from bookie_operator.model.operation import OperationPhase
 from bookie_operator.model.status import Departure, HibernationState
 from bookie_operator.model.values import format_time
 from bookie_operator.reconcile import Reconciler
@@ -432,3 +433,16 @@ def test_a_resource_that_comes_back_asleep_wakes_although_a_bookie_was_being_rep
 
     assert (state(world), world.is_quiet()) == (None, True), world.status()
     assert (world.wrong, world.lost_entries(), world.dataless) == ([], [], set())
+
+
+def test_an_unfence_of_a_fleet_that_sleeps_waits_for_it_to_wake(asleep: World) -> None:
+    asleep.now_ms += 60_000
+    asleep.ask("back", "Unfence", target={"bookie": PODS[0]}, reason="it was the cable")
+    run(asleep, passes=3)
+    told = asleep.operation("back")
+
+    wake(asleep)
+
+    assert (told.phase, told.started_at) == (OperationPhase.QUEUED, None)
+    assert "hibernates" in told.message
+    assert asleep.operation("back").phase is OperationPhase.COMPLETE
