@@ -12,6 +12,7 @@ from bookie.ports.entropy import Entropy
 from bookie.ports.metadata_store import CreateOp, MetadataStore, create_if_missing, find_data
 
 _ATTEMPTS = 10  # after lost answers
+_INSTANCE_ID_CHARS_MAX = 400  # an id is a UUID; people may write their own
 
 
 async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
@@ -48,9 +49,22 @@ async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
 
 
 async def find_instance_id(store: MetadataStore, root: str) -> str | None:
-    """Return the id of the cluster at `root`; None where there is no record of one."""
-    found = await find_data(store, paths.instance_id(root))
-    return None if found is None else found.decode()
+    """Return the id of the cluster at `root`; None where there is no record of one. Raises BadInput for one that cannot
+    be read, MetadataError."""
+    path = paths.instance_id(root)
+    found = await find_data(store, path)
+    if found is None:
+        return None
+    try:
+        text = found.decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is None or len(text) > _INSTANCE_ID_CHARS_MAX:
+        raise errors.BadInput(
+            f"{path} in the metadata store is not the id of a cluster: {found[:40]!r}; write the id there again that"
+            " the bookies' cookies have (instanceId in current/VERSION of each directory)"
+        )
+    return text
 
 
 async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> str:
@@ -73,7 +87,7 @@ async def ensure_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
 
 async def instance_id(store: MetadataStore, root: str) -> str:
     """Return the cluster's id; "" for a cluster from before instance ids. Raises NoCluster when there is nothing at
-    `root`, MetadataError."""
+    `root`, BadInput for a record that cannot be read, MetadataError."""
     found = await find_instance_id(store, root)
     if found is None and await find_data(store, root) is None:
         raise _no_cluster(root)

@@ -649,6 +649,30 @@ async def test_a_metadata_store_that_was_made_anew_deletes_nothing(fleet: Fleet)
     assert kept.status is Status.EOK
 
 
+@pytest.mark.parametrize("found", [b"\xff\xfe", b"x" * 500_000], ids=["no-text", "huge"])
+@story(run)
+async def test_an_instance_id_that_nobody_can_read_ends_no_bookie_and_deletes_nothing(
+    fleet: Fleet, *, found: bytes
+) -> None:
+    fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
+    await fleet.ready()
+    bookie, wire = fleet.bookie, await fleet.dial()
+    await wire.ask(server_support.add(0))  # of a ledger that has no record
+    path = paths.instance_id("/ledgers")
+    stored = await fleet.observer.do(fleet.metadata.get(path))
+    await fleet.observer.do(fleet.metadata.put(path, found, stored.version))
+
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+    (kept,) = await wire.ask(server_support.read(0))
+    report = await fleet.node.do(bookie.admin.collect_garbage(Compaction.NONE))
+
+    assert kept.status is Status.EOK
+    ((ledger_id, reason),) = ((each.ledger_id, each.reason) for each in report.undecided)
+    assert ledger_id == 7
+    assert reason.startswith(f"{path} in the metadata store is not the id of a cluster")
+    assert len(reason) < 400
+
+
 @story(run)
 async def test_ledger_records_that_a_stranger_deleted_cost_not_one_ledger(fleet: Fleet) -> None:
     fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000))
