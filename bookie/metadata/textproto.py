@@ -10,6 +10,7 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from bookie.base import errors
+from bookie.base.text import one_line
 
 _ESCAPES = {
     0x07: "\\a",
@@ -40,7 +41,7 @@ def load(data: bytes, message: Message, what: str) -> None:
     try:
         text_format.Parse(data.decode("utf-8"), message)
     except (UnicodeDecodeError, text_format.ParseError) as error:
-        raise errors.BadInput(f"{what} cannot be read: {error}") from error
+        raise errors.BadInput(f"{what} cannot be read: {one_line(error)}") from error
     if not message.IsInitialized():
         raise errors.BadInput(f"{what} cannot be read: a required field is missing")
 

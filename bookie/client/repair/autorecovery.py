@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.client.repair import election
+from bookie.client.repair.marks import Marks
 from bookie.client.repair.progress_reports import ProgressReports
 from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
@@ -38,14 +39,16 @@ class AutoRecovery:
         self.reports = ProgressReports(store, root)
         self._store = store
         self._root = root
+        self._marks = Marks(store, root)
+        self._told: dict[str, str] = {}
 
     async def marked(self) -> AsyncIterator[UnderreplicatedLedger]:
-        """Every ledger marked as under-replicated, by id."""
+        """Every ledger marked as under-replicated, by id. A mark that cannot be read names no bookie."""
         holders = await self.locks()
         async for ledger_id in self.ledgers():
-            data = await find_data(self._store, paths.underreplicated(self._root, ledger_id))
-            if data is not None:  # else it was repaired meanwhile
-                yield UnderreplicatedLedger(ledger_id, repair.load_underreplicated(data), holders.get(ledger_id, ""))
+            mark = await self._marks.find(ledger_id)
+            if mark is not None:  # else it was repaired meanwhile
+                yield UnderreplicatedLedger(ledger_id, mark.record, holders.get(ledger_id, ""))
 
     async def ledgers(self) -> AsyncIterator[LedgerId]:
         """The ids of the ledgers that are marked, ascending; marks are not read."""
@@ -70,11 +73,8 @@ class AutoRecovery:
 
     async def auditor(self) -> BookieId | None:
         """Return the bookie whose process is the auditor: it has the lowest vote."""
-        parent = paths.auditor_votes(self._root)
-        for name in sorted(await find_children(self._store, parent), key=election.order):
-            data = await find_data(self._store, f"{parent}/{name}")
-            if data is not None:
-                return repair.load_vote(data)
+        async for _, bookie_id in election.votes(self._store, self._root, self._told):
+            return bookie_id
         return None
 
     async def is_enabled(self) -> bool:
@@ -99,14 +99,19 @@ class AutoRecovery:
         )
 
     async def delay_s(self) -> int | None:
-        """Return the seconds between the loss of a bookie and its audit; None: nobody has set them yet."""
-        data = await find_data(self._store, paths.recovery_delay(self._root))
+        """Return the seconds between the loss of a bookie and its audit; None: nobody has set them yet. Raises BadInput
+        for what is no such number, MetadataError."""
+        path = paths.recovery_delay(self._root)
+        data = await find_data(self._store, path)
+        if data is None:
+            return None
         try:
-            return None if data is None else int(data)
+            seconds = int(data)
         except ValueError:
-            raise errors.BadInput(
-                f"{paths.recovery_delay(self._root)} holds {data!r}, which is no number: set it again"
-            ) from None
+            seconds = -1
+        if seconds < 0:
+            raise errors.BadInput(f"{path} holds {data[:80]!r}, which is no number of seconds: set it again")
+        return seconds
 
     async def set_delay_s(self, seconds: int) -> None:
         """Set the seconds between the loss of a bookie and its audit. Raises BadInput below 0."""

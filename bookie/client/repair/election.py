@@ -6,11 +6,15 @@ when two do it, since marks are hints.
 """
 
 import contextlib
+import logging
+from collections.abc import AsyncIterator
 
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId
 from bookie.metadata import paths, repair
 from bookie.ports.metadata_store import MetadataStore, find, find_children
+
+log = logging.getLogger(__name__)
 
 
 class Election:
@@ -18,20 +22,19 @@ class Election:
 
     def __init__(self, store: MetadataStore, root: str, me: BookieId) -> None:
         self._store = store
+        self._root = root
         self._parent = paths.auditor_votes(root)
         self._me = me
+        self._told: dict[str, str] = {}
 
     async def leads(self) -> bool:
         """Vote if our vote does not stand; return True when it is the lowest. Raises MetadataError."""
         for _ in range(2):
             first, has_voted = None, False
-            for name in sorted(await find_children(self._store, self._parent), key=order):
-                vote = await find(self._store, f"{self._parent}/{name}")
-                if vote is None:
-                    continue
-                first = vote.owner if first is None else first
+            async for owner, _ in votes(self._store, self._root, self._told):
+                first = owner if first is None else first
                 # By the session that made it: after a lost answer it is ours all the same, and no second one is made.
-                if vote.owner == self._store.session_id:
+                if owner == self._store.session_id:
                     has_voted = True
                     break
             if has_voted:
@@ -62,6 +65,30 @@ class Election:
                     await self._store.delete(f"{self._parent}/{name}")
         except errors.MetadataError:
             return
+
+
+async def votes(store: MetadataStore, root: str, told: dict[str, str]) -> AsyncIterator[tuple[int, BookieId]]:
+    """Yield the session and the name of each process that stands for auditor, the first in line first. What belongs to
+    no session, or cannot be read, is a stranger's and no vote: in front of all others it would keep everybody from
+    ever auditing. `told`: what was logged of such nodes, which is logged once. Raises MetadataError."""
+    parent = paths.auditor_votes(root)
+    for name in sorted(await find_children(store, parent), key=order):
+        vote = await find(store, f"{parent}/{name}")
+        if vote is None:
+            continue
+        try:
+            bookie_id = repair.load_vote(vote.data)
+            if not vote.owner:
+                raise errors.BadInput("it belongs to no session, so no living process made it: delete it")
+        except errors.BadInput as error:
+            if vote.owner == store.session_id:  # or each look would make one more, for ever
+                yield vote.owner, BookieId("")
+                continue
+            if told.get(name) != str(error):
+                told[name] = str(error)
+                log.warning("no vote for auditor, and left alone path=%s reason=%s", f"{parent}/{name}", error)
+            continue
+        yield vote.owner, bookie_id
 
 
 def order(name: str) -> int:

@@ -5,6 +5,7 @@ too many is harmless, and one that is lost is made again by the next audit. Rule
 Never: the removal of a mark that changed since it was read; a new mark may tell of a new loss.
 """
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -12,7 +13,9 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
-from bookie.ports.metadata_store import MetadataStore, create_if_missing, find
+from bookie.ports.metadata_store import MetadataStore, Stored, create_if_missing, find
+
+log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
 # ZkLedgerUnderreplicationManager refuses to work with any other.
@@ -26,6 +29,7 @@ class FoundMark:
 
     record: Underreplicated
     version: int
+    is_readable: bool = True  # else `record` names nobody
 
 
 class Marks:
@@ -59,7 +63,7 @@ class Marks:
                     data = repair.dump_underreplicated(Underreplicated(tuple(sorted(missing)), now_ms))
                     await self._store.create(path, data, parents=True)
                     return True
-                before = repair.load_underreplicated(found.data).missing
+                before = _found(path, found).record.missing  # bytes that nobody can read are written over
                 added = sorted(each for each in missing if each not in before)
                 if not added:
                     return False
@@ -71,9 +75,10 @@ class Marks:
         raise errors.OutcomeUnknown(f"marking ledger {ledger_id}: {path} kept changing: the next audit tries again")
 
     async def find(self, ledger_id: LedgerId) -> FoundMark | None:
-        """Return the mark of one ledger; None when there is none. Raises BadInput for one that cannot be read."""
-        found = await find(self._store, paths.underreplicated(self._root, ledger_id))
-        return None if found is None else FoundMark(repair.load_underreplicated(found.data), found.version)
+        """Return the mark of one ledger; None when there is none. Raises MetadataError."""
+        path = paths.underreplicated(self._root, ledger_id)
+        found = await find(self._store, path)
+        return None if found is None else _found(path, found)
 
     async def done(self, ledger_id: LedgerId, version: int) -> bool:
         """Remove the mark that was read at `version`. Return False when it changed since: then it stays."""
@@ -91,3 +96,12 @@ class Marks:
             except errors.MetadataError:
                 break
         return True
+
+
+def _found(path: str, found: Stored) -> FoundMark:
+    """Return the mark in `found`. Of bytes that nobody can read, a stranger's, the hint alone is left: look."""
+    try:
+        return FoundMark(repair.load_underreplicated(found.data), found.version)
+    except errors.BadInput as error:
+        log.warning("a mark says nothing path=%s reason=%s", path, error)
+        return FoundMark(Underreplicated(()), found.version, is_readable=False)

@@ -1,7 +1,9 @@
 """Knows which bookies are present, away, or lost, for auditor and workers (spec/metadata.md#M46, M50)."""
 
+import logging
 from collections.abc import Iterable
 
+from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client.repair.autorecovery import AutoRecovery
@@ -14,6 +16,8 @@ from bookie.quorum import absences, mending
 from bookie.quorum.absences import Absences
 from bookie.quorum.maintenance import Leases
 from bookie.quorum.mending import Standing
+
+log = logging.getLogger(__name__)
 
 
 class Membership:
@@ -29,6 +33,7 @@ class Membership:
         self._maintenance = Maintenance(shared.ledgers.store, shared.ledgers.root)
         self._leases = Leases()
         self._leased: frozenset[BookieId] = frozenset()  # as `look_at_leases` last found it
+        self._told = ""  # of a delay that cannot be read
         self.is_believable = True
         shared.watcher.on_change(self._saw)  # for as long as the client: who came back for a moment only came back too
 
@@ -38,12 +43,23 @@ class Membership:
     async def look(self) -> None:
         """Learn of bookies and of the delay. Raises MetadataError."""
         ledgers, watcher = self._shared.ledgers, self._shared.watcher
-        delay_s = await self._recovery.delay_s()
-        self._delay_ns = self._own_delay_ns if delay_s is None else delay_s * NS_PER_S
+        self._delay_ns = await self._delay()
         self._known = [BookieId(name) for name in await find_children(ledgers.store, paths.cookies(ledgers.root))]
         self._note(self._known)
         self.is_believable = absences.is_believable(watcher.records, self._known)
         await self.look_at_leases()
+
+    async def _delay(self) -> int:
+        """Return the cluster's delay, or our own where nobody set one, or somebody set what is none: repair goes on."""
+        try:
+            delay_s = await self._recovery.delay_s()
+        except errors.BadInput as error:
+            if self._told != str(error):
+                self._told = str(error)
+                log.warning("the cluster's delay counts as not set reason=%s", error)
+            return self._own_delay_ns
+        self._told = ""
+        return self._own_delay_ns if delay_s is None else delay_s * NS_PER_S
 
     async def look_at_leases(self) -> None:
         """Learn of maintenance leases. Whoever is asked about is away already, and its lease was taken before that; so

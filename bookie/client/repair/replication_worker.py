@@ -315,7 +315,7 @@ class ReplicationWorker:
             if mark.version != attempts.mark_version:  # a new loss: it is a new job
                 attempts.mark_version, attempts.failures = mark.version, 0
                 attempts.left_at.clear()
-            if not mark.record.missing:
+            if not mark.record.missing and mark.is_readable:
                 raise LedgerBlocked("it is marked because of its placement alone, which only Java's worker mends")
             try:
                 with self._place_for(ledger_id, mark.record.missing):

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_S
@@ -66,6 +68,33 @@ async def test_a_loss_is_audited_when_its_time_is_over_and_not_at_the_next_poll(
         await asyncio.sleep(2)
         assert looking.counts.marked == 1
         assert (await fleet.store.get(paths.auditor_votes(ROOT))).data == b'bookieId: "me:1"\n'
+        running.cancel()
+
+
+@pytest.mark.parametrize("left", ["mark", "vote", "delay", "huge mark"])
+@story(tell, zones="aabb")
+async def test_what_a_stranger_left_keeps_no_lost_replica_from_being_marked(fleet: Fleet, *, left: str) -> None:
+    """One mark that cannot be read ended each look at its ledger; a node among the votes that is nobody's kept
+    everybody from leading; a delay that is no number stopped auditors and workers."""
+    path, data = {
+        "mark": (paths.underreplicated(ROOT, LedgerId(1)), b"\xff"),
+        "huge mark": (paths.underreplicated(ROOT, LedgerId(1)), b"x" * 900_000),
+        "vote": (f"{paths.auditor_votes(ROOT)}/V_0000000000", b""),
+        "delay": (paths.recovery_delay(ROOT), b"soon"),
+    }[left]
+    async with fleet.client() as client:
+        await with_ledger(client, 1, "b0", "b2")
+        await with_ledger(client, 2, "b0", "b2")
+        looking = await auditor(fleet, client, loss_delay_ms=7_000, poll_ms=1_000)
+        await fleet.store.create(path, data, parents=True)
+        running = asyncio.ensure_future(looking.run())
+        await asyncio.sleep(1)
+
+        await fleet["b0"].stop()
+        await asyncio.sleep(12)
+
+        marks = Marks(fleet.store, ROOT)
+        assert [(await find_mark(marks, LedgerId(each))).missing for each in (1, 2)] == [("b0",), ("b0",)]
         running.cancel()
 
 

@@ -62,7 +62,8 @@ async def test_the_lowest_vote_is_the_auditor_by_number_not_by_text(
     recovery: AutoRecovery, store: MetadataStore
 ) -> None:
     for name, bookie in (("V_0000000010", "late:1"), ("V_0000000009", "early:1")):
-        await store.create(f"{AT}/auditorelection/{name}", f'bookieId: "{bookie}"\n'.encode(), parents=True)
+        vote = f'bookieId: "{bookie}"\n'.encode()
+        await store.create(f"{AT}/auditorelection/{name}", vote, ephemeral=True, parents=True)
 
     assert await recovery.auditor() == "early:1"
 
@@ -76,12 +77,15 @@ async def test_what_a_stranger_left_among_the_records_hides_none_of_them(
         await store.create(f"{AT}/locks/{name}", b'bookieId: "b:1"\n', parents=True)
     await store.create(f"{AT}/locks/urL0000000008", b"\xff", parents=True)
     for name in ("V_²", "lost+found", "V_" + "9" * 5000):
-        await store.create(f"{AT}/auditorelection/{name}", b'bookieId: "stranger:1"\n', parents=True)
+        await store.create(f"{AT}/auditorelection/{name}", b'bookieId: "stranger:1"\n', ephemeral=True, parents=True)
+    await store.create(f"{AT}/auditorelection/V_0000000001", b'bookieId: "no-session:1"\n', parents=True)
+    await store.create(f"{AT}/auditorelection/V_0000000002", b"\xff", parents=True)
+    await store.create(underreplicated_support.path(ROOT, LedgerId(6)), b"\xff", parents=True)
     await store.create(underreplicated_support.path(ROOT, LedgerId(7)), b"", parents=True)
     await store.create(f"{AT}/locks/urL0000000007", b'bookieId: "b:1"\n', parents=True)
-    await store.create(f"{AT}/auditorelection/V_0000000009", b'bookieId: "ours:1"\n', parents=True)
+    await store.create(f"{AT}/auditorelection/V_0000000009", b'bookieId: "ours:1"\n', ephemeral=True, parents=True)
 
-    assert [(marked.ledger_id, marked.holder) async for marked in recovery.marked()] == [(7, "b:1")]
+    assert [(marked.ledger_id, marked.holder) async for marked in recovery.marked()] == [(6, ""), (7, "b:1")]
     assert await recovery.auditor() == "ours:1"
 
 
@@ -100,7 +104,7 @@ async def test_an_audit_is_asked_for_by_writing_the_delay_that_is_there(
 ) -> None:
     with pytest.raises(errors.NobodyAudits, match=r"no auditor.*start auto-recovery"):
         await recovery.trigger_audit()
-    await store.create(f"{AT}/auditorelection/V_0000000001", b'bookieId: "a:1"\n', parents=True)
+    await store.create(f"{AT}/auditorelection/V_0000000001", b'bookieId: "a:1"\n', ephemeral=True, parents=True)
     await recovery.set_delay_s(45)
     before = await store.get(f"{AT}/lostBookieRecoveryDelay")
 
@@ -117,3 +121,15 @@ async def test_an_audit_is_asked_for_by_writing_the_delay_that_is_there(
 async def test_a_delay_below_zero_is_refused(recovery: AutoRecovery, store: MetadataStore) -> None:
     with pytest.raises(errors.BadInput, match="not below 0"):
         await recovery.set_delay_s(-1)
+
+
+@pytest.mark.parametrize("data", [b"", b"soon", b"-5", b"\xff", b"9" * 5000], ids=lambda data: repr(data)[:8])
+@story(tell)
+async def test_a_delay_that_is_none_is_named_with_its_node(
+    recovery: AutoRecovery, store: MetadataStore, *, data: bytes
+) -> None:
+    await store.create(f"{AT}/lostBookieRecoveryDelay", data, parents=True)
+
+    with pytest.raises(errors.BadInput, match=f"{AT}/lostBookieRecoveryDelay holds .*set it again") as told:
+        await recovery.delay_s()
+    assert len(str(told.value)) < 250

@@ -44,6 +44,17 @@ async def test_who_lost_its_session_leads_no_more_and_votes_behind_all_others(ma
 
 
 @story(on_machine)
+async def test_a_vote_of_ours_that_a_stranger_wrote_over_is_ours_still(machine: Machine) -> None:
+    store, first = await process(machine, "first")
+    assert await first.leads()
+    (name,) = await store.children(VOTES)
+    await store.put(f"{VOTES}/{name}", b"\xff", -1)
+
+    assert [await first.leads() for _ in range(3)] == [True, True, True]
+    assert await store.children(VOTES) == [name]
+
+
+@story(on_machine)
 async def test_who_leads_stands_in_the_parent_of_the_votes_as_java_does(machine: Machine) -> None:
     store, first = await process(machine, "first")
     _, second = await process(machine, "second")

@@ -12,6 +12,7 @@ from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
 from bookie.client.repair.replication_worker import ReplicationWorker
+from bookie.metadata import paths
 from bookie.wire import messages
 from bookie.wire.messages import Request
 from client_support import MUTE, Fleet, obey, tell
@@ -83,6 +84,20 @@ async def test_what_was_filled_in_place_is_forced_before_the_mark_goes(fleet: Fl
         assert fleet["b1"].ids(ledger_id) == list(range(10))
         assert await Marks(fleet.store, ROOT).find(ledger_id) is None
         assert worker.counts.mended == 1
+
+
+@story(tell)
+async def test_a_ledger_whose_mark_cannot_be_read_is_looked_at_and_mended(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        await fleet.store.put(paths.underreplicated(ROOT, ledger_id), b"\xff" * 100, -1)
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert worker.blocked == {}
+        assert fleet["b1"].ids(ledger_id) == list(range(10))
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is None
 
 
 def spoil(fleet: Fleet, ledger_id: LedgerId, entries: range, by: str = "b1") -> None:

@@ -140,7 +140,7 @@ async def test_auto_recovery_is_seen_and_switched_by_this_machine_only(store: Me
     assert (await ask("GET", "autorecovery/who_is_auditor")).status == 404
     assert (await ask("PUT", "autorecovery/trigger_audit")).status == 404  # as Java: nobody would hear it
     vote = f"{paths.auditor_votes(ROOT)}/V_0000000001"
-    await store.create(vote, repair.dump_lock("bk-9:3181"), parents=True)
+    await store.create(vote, repair.dump_lock("bk-9:3181"), ephemeral=True, parents=True)
     assert (await ask("GET", "autorecovery/who_is_auditor")).body == b"Auditor: bk-9:3181\n"
     assert (await ask("PUT", "autorecovery/trigger_audit")).status == 200
 
