@@ -147,6 +147,18 @@ def test_a_regeneration_that_did_not_reach_the_cookie_is_still_a_loss() -> None:
     assert "needs a grant" in decision.reason
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_one_volume_whose_regeneration_did_not_reach_the_cookie_is_a_loss_beside_one_that_did(is_first: bool) -> None:
+    """The cookie reached the life of one, and the next one began on the other: nobody has granted that."""
+    reached = build.volume("journal", REGENERATING, mark=build.sentinel_of(incarnation=3, grant_id="grant-3"))
+    begun = build.volume("ledgers", REGENERATING, mark=build.sentinel_of(incarnation=4, grant_id="grant-4"))
+
+    decision = verdict.decide(build.facts(volumes=(begun, reached) if is_first else (reached, begun)))
+
+    assert decision.verdict is Verdict.LOST
+    assert set(decision.lost) == {"journal", "ledgers"}
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_regeneration_that_reached_the_cookie_is_finished_without_a_grant(count: int) -> None:
     """The volumes already stamped are valid, the others still say regenerating."""
