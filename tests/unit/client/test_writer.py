@@ -331,6 +331,22 @@ async def test_closing_a_ledger_that_another_client_closed_elsewhere_is_an_error
 
 
 @story(tell)
+async def test_closing_a_ledger_that_another_client_closed_at_the_same_entry_with_another_length_is_an_error(
+    fleet: Fleet,
+) -> None:
+    """CONFORMANCE.md#P24: that end is not ours, whatever its entry is called."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        metadata, version = await client.shared.ledgers.get(writer.id)
+        await client.shared.ledgers.put(writer.id, metadata.closed(EntryId(0), 6), version)
+
+        with pytest.raises(errors.LedgerClosed, match="at entry 0"):
+            await writer.close()
+
+
+@story(tell)
 async def test_a_key_that_too_many_refuse_ends_the_writer(fleet: Fleet) -> None:
     """Wire 5.4: EUA is fatal, where it is the password that is wrong."""
 
