@@ -128,6 +128,30 @@ async def test_recovery_reads_fence_and_are_urgent(fleet: Fleet) -> None:
         assert all(add.is_recovery and add.is_high_priority for add in adds)
 
 
+@story(tell, zones="abca")
+async def test_the_last_ensemble_is_fenced_and_not_one_before_it(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P25: the writer of before goes on there, if anywhere."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        gone = fleet[writer.metadata.last_segment.bookies[0]]
+        await gone.stop()
+        await writer.append_many([b"later"] * 3)
+        await gone.start()
+        for bookie in fleet.bookies:
+            bookie.requests.clear()
+
+        await client.open(writer.id)
+
+        asked = {
+            bookie.id
+            for bookie in fleet.bookies
+            if any(read.is_fencing and read.entry_id == -1 for read in bookie.asked(messages.ReadRequest))
+        }
+        assert len(writer.metadata.segments) == 2
+        assert asked == set(writer.metadata.last_segment.bookies)
+
+
 @pytest.mark.parametrize("failure", [Status.EUNKNOWNLEDGERSTATE, Status.EIO, MUTE, BREAK])
 @story(tell)
 async def test_an_ack_quorum_of_unknown_bookies_stops_recovery_and_decides_nothing(
