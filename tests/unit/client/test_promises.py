@@ -68,6 +68,29 @@ async def test_a_closed_writer_takes_no_entry(fleet: Fleet) -> None:
         assert all(bookie.ids(writer.id) == [0] for bookie in fleet.bookies)
 
 
+@story(tell)
+async def test_a_writer_that_is_being_closed_takes_no_entry(fleet: Fleet) -> None:
+    """CONFORMANCE.md#O12: neither a new one nor one that waits for its turn."""
+
+    async with fleet.client(in_flight_entries_max=1) as client:
+        writer = await client.create()
+        last = asyncio.ensure_future(writer.append(b"last"))
+        waits = asyncio.ensure_future(writer.append(b"waits"))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(writer.close())
+        await asyncio.sleep(0)
+
+        with pytest.raises(errors.LedgerClosed):
+            await writer.append(b"later")
+        with pytest.raises(errors.LedgerClosed):
+            await waits
+        await closing
+
+        assert await last == 0
+        assert (await client.metadata(writer.id)).last_entry == 0
+        assert all(bookie.ids(writer.id) == [0] for bookie in fleet.bookies)
+
+
 @pytest.mark.parametrize(("size", "write", "ack"), [(3, 3, 2), (3, 3, 3), (4, 3, 2), (5, 3, 2)])
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "recovered"])
 def test_all_but_one_of_an_ack_quorum_may_be_destroyed_and_every_entry_is_read(
