@@ -79,6 +79,19 @@ async def test_a_replica_with_a_flipped_bit_is_passed_over(fleet: Fleet) -> None
 
 
 @story(tell)
+async def test_a_replica_that_answers_with_another_entry_is_passed_over(fleet: Fleet) -> None:
+    """CONFORMANCE.md#O1: its digest is right, and it is an entry of this ledger."""
+
+    async with fleet.client() as client:
+        ledger_id = await closed_ledger(client, 3)
+        reader = await client.open(ledger_id)
+        for liar in reader.metadata.write_set(EntryId(1))[:2]:
+            fleet[liar].entries[ledger_id, EntryId(1)] = fleet[liar].entries[ledger_id, EntryId(0)]
+
+        assert [entry.payload for entry in await reader.read(0, 2)] == [b"entry 0", b"entry 1", b"entry 2"]
+
+
+@story(tell)
 async def test_the_error_is_no_only_when_every_replica_said_no(fleet: Fleet) -> None:
     """CONFORMANCE.md#B10, B11."""
 
@@ -206,6 +219,22 @@ async def test_a_tail_delivers_every_entry_once_and_ends_with_the_ledger(fleet: 
 
         assert [int(entry.payload) for entry in seen] == list(range(31))
         assert reader.is_closed
+
+
+@story(tell, zones="abcabc")
+async def test_what_precedes_the_last_segment_is_confirmed_when_its_bookies_know_nothing_yet(fleet: Fleet) -> None:
+    """CONFORMANCE.md#O5: an ensemble change begins a segment behind the last confirmed entry."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append_many([b"x"] * 5)
+        metadata, version = await client.shared.ledgers.get(writer.id)
+        others = tuple(bookie.id for bookie in fleet.bookies if bookie.id not in metadata.last_segment.bookies)
+        await client.shared.ledgers.put(writer.id, metadata.with_ensemble(EntryId(5), others), version)
+
+        reader = await client.open_no_recovery(writer.id)
+
+        assert reader.last_confirmed == 4
 
 
 @story(tell, zones="abca")
