@@ -9,6 +9,7 @@ from bookie.base.errors import Status
 from bookie.base.ids import EntryId
 from bookie.client import Entry, LedgerReader, LedgerWriter
 from bookie.wire import messages
+from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import Request
 from client_support import BREAK, MUTE, FakeBookie, Fleet, tell
 from story_support import story
@@ -104,6 +105,26 @@ async def test_rot_in_the_entry_that_a_poll_brings_is_passed_over(fleet: Fleet) 
             first.entries[writer.id, EntryId(3)] = bytes(body)
 
             assert (await entry).payload == b"news"
+
+
+@story(tell)
+async def test_an_entry_that_a_poll_brings_before_it_is_known_to_be_confirmed_is_kept_back(fleet: Fleet) -> None:
+    """CONFORMANCE.md#O5: that came with no LAC that covers it, and a recovery may drop it."""
+
+    async with fleet.client(explicit_lac_ms=20) as client:
+        writer = await client.create()
+        await started(fleet, writer)
+        body = Digest(DigestType.CRC32C, b"").seal(writer.id, EntryId(3), 2, 4, b"early")
+        for bookie in fleet.bookies:
+            bookie.entries[writer.id, EntryId(3)] = b"".join(body)
+            bookie.polls_early = True
+        async with await client.open_no_recovery(writer.id) as reader:
+            _, entry = await waiting(reader, 3)
+            await asyncio.sleep(0.1)
+
+            assert any(polls(bookie) for bookie in fleet.bookies)
+            assert not entry.done()
+            entry.cancel()
 
 
 @story(tell)
