@@ -73,6 +73,66 @@ async def test_a_fence_survives_an_idle_checkpoint_whatever_end_follows(bench: B
 
 @pytest.mark.parametrize("end", [ProcessEnd.KILL, ProcessEnd.POWER_CUT, ProcessEnd.EXIT])
 @story(run)
+async def test_an_explicit_lac_survives_an_idle_checkpoint_whatever_end_follows(
+    bench: Bench, *, end: ProcessEnd
+) -> None:
+    """CONFORMANCE.md#A5: the checkpoint trims the journal that has it, and the ledger has its row already."""
+
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        await store.flush()
+        await bench.write_lac(store, 7, 2)
+        await store.flush()
+
+    async def second(store: EntryStore) -> None:
+        assert await store.read_lac(LEDGER) == (explicit_lac(7, 2), entry(7, 2))
+        assert store.last_confirmed(LEDGER) == 2
+
+    await bench.life(first, end=end)
+    await bench.life(second)
+
+
+@story(run)
+async def test_what_a_replay_brings_of_a_ledger_with_a_row_survives_the_next_power_cut(bench: Bench) -> None:
+    """CONFORMANCE.md#P26, A5: opening ends in a checkpoint, after which the journal is trimmed."""
+
+    async def before(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        await store.flush()
+
+    async def first(store: EntryStore) -> None:
+        await bench.write_lac(store, 7, 2)
+        await bench.fence(store, 7)
+
+    async def last(store: EntryStore) -> None:
+        assert fenced(store, 7)
+        assert await store.read_lac(LEDGER) == (explicit_lac(7, 2), entry(7, 2))
+
+    await bench.life(before)
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(nothing, end=ProcessEnd.POWER_CUT)
+    await bench.life(last)
+
+
+@story(run)
+async def test_the_lac_that_entries_of_a_known_ledger_brought_is_told_after_a_restart(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        await bench.put_all(store, 7, range(1, 5))
+        await store.flush()
+        assert store.last_confirmed(LEDGER) == 3
+
+    async def second(store: EntryStore) -> None:
+        assert store.stats.entries_replayed == 0
+        assert store.last_confirmed(LEDGER) == 3
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+
+
+@pytest.mark.parametrize("end", [ProcessEnd.KILL, ProcessEnd.POWER_CUT, ProcessEnd.EXIT])
+@story(run)
 async def test_the_fence_of_a_ledger_never_seen_survives(bench: Bench, *, end: ProcessEnd) -> None:
     async def first(store: EntryStore) -> None:
         await bench.fence(store, 7)
@@ -98,6 +158,22 @@ async def test_protection_is_durable_when_it_returns(bench: Bench) -> None:
             facts = store.facts(LedgerId(number))
             assert facts is not None
             assert (facts.is_fenced, facts.is_limbo) == (True, number % 2 == 0)
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+
+
+@story(run, ledger_dirs=("/ledgers", "/ledgers2"), index_dirs=())
+async def test_protection_is_durable_in_every_directory_when_it_returns(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await store.protect([(LedgerId(number), True, True, None) for number in range(20)], epoch=3)
+
+    async def second(store: EntryStore) -> None:
+        assert len({store.partitions.index(store._partition(LedgerId(number))) for number in range(20)}) == 2
+        for number in range(20):
+            facts = store.facts(LedgerId(number))
+            assert facts is not None
+            assert (facts.is_fenced, facts.is_limbo) == (True, True)
 
     await bench.life(first, end=ProcessEnd.POWER_CUT)
     await bench.life(second)
