@@ -60,6 +60,24 @@ async def test_the_level_is_in_the_metadata_for_others_to_see(fleet: Fleet) -> N
             await client.create(custom={"bookie.durability": b"deferred"})
 
 
+@pytest.mark.parametrize("is_recovered", [False, True])
+@story(tell)
+async def test_the_level_stays_in_the_metadata_of_a_closed_ledger(fleet: Fleet, *, is_recovered: bool) -> None:
+    """CONFORMANCE.md#D11."""
+
+    async with fleet.client() as client:
+        writer = await client.create(deferred_sync=True, custom={"app": b"me"})
+        await writer.append(b"x")
+        if is_recovered:
+            await client.open(writer.id)
+        else:
+            await writer.close()
+
+        stored = await client.metadata(writer.id)
+        assert stored.is_closed
+        assert dict(stored.custom) == {"app": b"me", "bookie.durability": b"deferred"}
+
+
 @story(tell)
 async def test_deferred_sync_is_refused_on_stripes_and_on_version_two(fleet: Fleet) -> None:
     """CONFORMANCE.md#D17, D23."""
