@@ -53,6 +53,23 @@ async def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space(
     await bench.life(work)
 
 
+@pytest.mark.parametrize("journal_write_data", [True, False])
+@story(run)
+async def test_a_store_without_space_for_its_last_checkpoint_says_that_it_did_not_end_well(
+    bench: Bench, *, journal_write_data: bool
+) -> None:
+    """CONFORMANCE.md#B31: what it acknowledged may be in memory alone, so the marker must stay."""
+    bench.change(journal_write_data=journal_write_data)
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        bench.fill("/ledgers")
+
+    await bench.life(work)
+
+    assert bench.was_clean is False
+
+
 @story(run, journal_file_bytes_max=4 * KIB)
 async def test_a_journal_that_was_full_and_behind_takes_adds_again(
     bench: Bench, *, monkeypatch: pytest.MonkeyPatch
