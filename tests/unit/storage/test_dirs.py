@@ -86,3 +86,17 @@ async def test_a_marker_that_cannot_be_read_counts_as_the_worse_case(disk: Disk)
     assert await dirs.may_have_lost(disk, JOURNALED)
     await dirs.mark_dirty(disk, JOURNALED)
     assert await dirs.may_have_lost(disk, JOURNALED)
+
+
+@pytest.mark.parametrize("lost", ["/ledgers", "/ledgers2"])
+@story(lives)
+async def test_every_ledger_directory_has_the_marker(disk: Disk, *, lost: str) -> None:
+    """CONFORMANCE.md#B27: whichever is replaced by an empty one, the others still say what the last life did."""
+    both = options(journal_write_data=False, ledger_dirs=("/ledgers", "/ledgers2"), index_dirs=())
+    await dirs.prepare(disk, both)
+    await dirs.mark_dirty(disk, both)
+
+    await disk.remove(f"{lost}/current/{dirs.DIRTY}")
+
+    assert await dirs.is_dirty(disk, both)
+    assert await dirs.may_have_lost(disk, both)
