@@ -13,6 +13,7 @@ from bookie.base.ids import BookieId, BootEpoch, EntryId, LedgerId
 from bookie.base.throttle import Throttle
 from bookie.integrity import phase_one
 from bookie.integrity.examining import Examiner
+from bookie.integrity.ledgers import Loss
 from bookie.integrity.means import RepairMeans
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.options import IntegrityOptions
@@ -52,6 +53,10 @@ class Records:
 
     async def bound(self) -> int:
         return max(self.ledgers, default=-1) + 1
+
+    async def iterate(self) -> AsyncGenerator[LedgerId, None]:
+        for ledger_id in sorted(self.ledgers):
+            yield ledger_id
 
     async def iterate_down(self) -> AsyncGenerator[LedgerId, None]:
         for ledger_id in sorted(self.ledgers, reverse=True):
@@ -141,6 +146,26 @@ async def test_what_follows_from_a_record_is_what_phase_one_makes_of_it(
         if isinstance(record, LedgerMetadata) and facts is not None:
             assert facts.master_key == digest.master_key(record.password)
 
+    await bench.life(then)
+
+
+@story(run)
+async def test_phase_one_marks_the_ledgers_of_every_batch(bench: Bench, *, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CONFORMANCE.md#B34, B41: those that share a flush with others, and those of the last flush, which are fewer."""
+    records = Records(dict.fromkeys(range(7), CLOSED_OURS))
+    monkeypatch.setattr(phase_one, "_MARKS_PER_FLUSH", 2)
+
+    async def work(store: EntryStore) -> None:
+        means = means_of(bench, store, records, scan_concurrency=3)
+        progress = BootProgress(means.world.clock)
+        await phase_one.run(
+            means.ledgers, store, build.ME, Loss.VOLUMES, means.options, means.retry, progress, epoch=EPOCH
+        )
+
+    async def then(store: EntryStore) -> None:
+        assert [marks_of(store, ledger_id) for ledger_id in range(7)] == [(True, True)] * 7
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
     await bench.life(then)
 
 
