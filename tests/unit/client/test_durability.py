@@ -331,6 +331,27 @@ async def test_nobody_is_told_of_an_entry_that_an_ack_quorum_does_not_have(fleet
 
 
 @story(tell)
+async def test_what_was_appended_after_a_confirmed_entry_is_told_to_nobody_with_it(fleet: Fleet) -> None:
+    """CONFORMANCE.md#A4."""
+
+    def no_later_ones(request: Request) -> str | None:
+        return MUTE if isinstance(request, messages.AddRequest) and request.entry_id > 0 else None
+
+    async with fleet.client(request_timeout_ms=60_000) as client:
+        writer = await client.create()
+        for quiet in ("b1", "b2"):
+            fleet[quiet].script = no_later_ones
+        adding = asyncio.ensure_future(writer.add_confirmed_entry(b"commit"))
+        await asyncio.sleep(0)
+        later = writer.append_nowait(b"later")
+
+        assert await adding == 0
+        await fleet.until(lambda: all(bookie.lac(writer.id) == 0 for bookie in fleet.bookies), "all to be told of it")
+        assert not later.done()
+        later.cancel()
+
+
+@story(tell)
 async def test_a_confirmed_entry_of_which_readers_cannot_be_told_is_confirmed_all_the_same(fleet: Fleet) -> None:
     async with fleet.client() as client:
         writer = await client.create()
