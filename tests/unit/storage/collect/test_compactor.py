@@ -7,7 +7,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import BLOCK_BYTES
 from bookie.sim.node import ProcessEnd
 from bookie.storage.collect import collector, survey
-from bookie.storage.collect.compactor import Compacted, Compactor
+from bookie.storage.collect.compactor import Compacted, Compactor, keep_copies
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.store import EntryStore
@@ -135,9 +135,11 @@ async def test_an_entry_written_anew_meanwhile_is_not_replaced_by_its_old_bytes(
         # Entry 0 is added again, with other bytes (a recovery's LAC, say), while the copy is on its way.
         new = put(store, LIVE, 0, lac=-1, payload=b"newer", is_recovery=True)
         assert not partition.is_current(place)
+        assert keep_copies(partition, [place], old) == (0, 0, True)
         await bench.settle(new)
         await store.flush()
         assert not partition.is_current(place)
+        assert keep_copies(partition, [place], old) == (0, 0, True)
         assert old[0] is not None
         await compactor(bench, store).compact(Kind.MINOR)
         assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, lac=-1, payload=b"newer")
