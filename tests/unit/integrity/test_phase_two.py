@@ -41,6 +41,8 @@ class Village:
         self.refused: dict[str, int] = {}  # how often the journal has no room for a "copy" or a "mark"
         self.lac = 0
         self.writer_stops_at_ns = 0
+        self.progress: BootProgress | None = None
+        self.told: list[dict[LedgerId, str]] = []  # what is blocked, whenever the repair waits
         self.root = ""
         self.clock = self.store = self
 
@@ -50,6 +52,8 @@ class Village:
         return self.now_ns
 
     async def sleep_until(self, deadline_ns: int) -> None:
+        if self.progress is not None:
+            self.told.append(dict(self.progress.blocked))
         self.now_ns = max(self.now_ns, deadline_ns)
         await asyncio.sleep(0)
 
@@ -127,7 +131,7 @@ class Village:
 
     def repair(self) -> BootProgress:
         everything: Any = self
-        progress = BootProgress(everything)
+        progress = self.progress = BootProgress(everything)
         means = RepairMeans(
             everything,
             everything,
@@ -217,6 +221,18 @@ def test_a_ledger_that_fails_is_told_tried_again_later_and_later_and_stops_no_ot
     assert len(set(gaps)) > 1
     assert progress.done_count == 2
     assert village.log.index("clear 2") < village.log.index("clear 1")
+
+
+def test_a_ledger_that_cannot_be_repaired_is_told_with_the_newest_reason() -> None:
+    """CONFORMANCE.md#B37."""
+    village = Village(l1=OPEN.in_recovery())
+    village.fails = [errors.QuorumNotReached("two are away"), errors.LedgerRecoveryFailed("one denies it")]
+
+    progress = village.repair()
+
+    told = [blocked[LedgerId(1)] for blocked in village.told if blocked]
+    assert list(dict.fromkeys(told)) == ["two are away", "one denies it"]
+    assert not progress.blocked
 
 
 def test_a_failing_disk_ends_the_repair_and_the_node() -> None:
