@@ -1,5 +1,7 @@
 """Ledger metadata when the metadata store loses requests and answers: success or a true conflict, never a guess."""
 
+import pytest
+
 import sim_support
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
@@ -64,6 +66,25 @@ def test_creates_and_changes_whose_answers_are_lost_happen_exactly_once() -> Non
             assert stored == sorted(made)
 
         machine.run(story)
+
+
+def test_when_the_short_ids_are_used_up_long_ones_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CONFORMANCE.md#P2: as if there were three numbers before each overflow, and not 2^31 - 1."""
+    monkeypatch.setattr(paths, "SHORT_ID_END", 3)
+    machine = sim_support.Machine(1)
+
+    async def story() -> None:
+        world = machine.begin()
+        store = await world.metadata_stores.connect(URI, session_timeout_ms=5_000)
+        await persistent_format(store, world.entropy)
+        ledgers = await cluster.open_ledgers(store, paths.parse_uri(URI))
+        made = [await ledgers.create(a_ledger(ctoken=number + 1)) for number in range(8)]
+
+        long, longer = 1 << 32, 2 << 32
+        assert made == [0, 1, 2, long, long + 1, long + 2, longer, longer + 1]
+        assert [ledger_id async for ledger_id in ledgers.iterate()] == made
+
+    machine.run(story)
 
 
 def test_a_change_that_somebody_else_made_first_is_a_conflict_however_the_answer_came() -> None:
