@@ -115,6 +115,20 @@ async def test_what_a_replay_brings_of_a_ledger_with_a_row_survives_the_next_pow
 
 
 @story(run)
+async def test_the_lac_that_entries_brought_is_replayed_with_them(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(5))
+        assert store.last_confirmed(LEDGER) == 3
+
+    async def second(store: EntryStore) -> None:
+        assert store.stats.entries_replayed == 5
+        assert store.last_confirmed(LEDGER) == 3
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+
+
+@story(run)
 async def test_the_lac_that_entries_of_a_known_ledger_brought_is_told_after_a_restart(bench: Bench) -> None:
     async def first(store: EntryStore) -> None:
         await bench.put_all(store, 7, [0])
