@@ -16,7 +16,7 @@ from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.metadata import paths
 from bookie.ports.clock import Clock
-from bookie.ports.metadata_store import CheckOp, CreateOp, MetadataStore, Session
+from bookie.ports.metadata_store import CheckOp, CreateOp, MetadataStore, Session, find
 from bookie.server.metrics import ServerMetrics
 
 log = logging.getLogger(__name__)
@@ -56,29 +56,58 @@ class Registration:
         self._wait_ns = (session_timeout_ms + _EXPIRY_SLACK_MS) * NS_PER_MS
         self._is_read_only = False
         self._changed = asyncio.Event()
+        self._is_due = True  # a record is to be made, or to be moved
+        self._mended_ns = -_RETRY_NS  # when `_is_deleted` last found our record not as it is to be, or had no answer
         self.registered = asyncio.Event()
 
     def set_read_only(self, is_read_only: bool) -> None:
         """Ask for the record to be moved; `run` does so soon."""
         if is_read_only != self._is_read_only:
             self._is_read_only = is_read_only
+            self._is_due = True
             self._changed.set()
 
     async def run(self) -> None:
         """Register, and stay registered until cancelled.
         Raises RefusedToStart when the id belongs to another bookie."""
-        unsubscribe = self._store.on_session(self._on_session)
+        ends = [self._store.on_session(self._on_session)]
+        ends += [self._store.watch(path, self._changed.set) for path in (self._writable, self._readonly)]
         try:
             while True:
                 self._changed.clear()
-                await self._register_until_done()
+                if self._is_due or await self._is_deleted():
+                    self._is_due = False
+                    await self._register_until_done()
                 await self._changed.wait()
         finally:
-            unsubscribe()
+            for end in ends:
+                end()
+
+    async def _is_deleted(self) -> bool:
+        """Return True when somebody deleted our record while our session went on: nobody would use this bookie any
+        more, and an auditor would take it for lost. What another left in its place stays, and is told. What was
+        written over ours is put right. A stranger that does so all the time costs a look a second."""
+        await self._clock.sleep_until(self._mended_ns + _RETRY_NS)
+        path = self._readonly if self._is_read_only else self._writable
+        try:
+            found = await find(self._store, path)
+            if found is None or found.data != self._info:
+                self._mended_ns = self._clock.monotonic_ns()
+                owner = 0 if found is None else found.owner
+                log.warning("our record was deleted or replaced path=%s owner=%#x", path, owner)
+            if found is not None and found.owner == self._store.session_id and found.data != self._info:
+                await self._store.put(path, self._info, found.version)
+        except errors.MetadataError as error:
+            log.debug("our record not looked at path=%s reason=%s", path, error)
+            self._mended_ns = self._clock.monotonic_ns()
+            self._changed.set()
+            return False
+        return found is None
 
     def _on_session(self, state: Session) -> None:
         if state is Session.LOST:
             self.registered.clear()
+            self._is_due = True
             self._changed.set()
 
     async def _register_until_done(self) -> None:

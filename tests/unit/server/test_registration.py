@@ -10,7 +10,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.metadata import paths
 from bookie.ports import World
-from bookie.ports.metadata_store import CheckOp, MetadataStore
+from bookie.ports.metadata_store import CheckOp, MetadataStore, find
 from bookie.server.metrics import ServerMetrics
 from bookie.server.registration import Registration
 from bookie.sim.node import Simulation
@@ -90,6 +90,72 @@ async def test_an_id_that_somebody_else_lives_under_is_told_and_left_alone(
         await registration.run()
 
     assert (await store.get(AVAILABLE)).data == b"other"
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@story(run)
+async def test_a_record_that_somebody_deletes_is_made_again_once_a_second_at_most(
+    world: World, store: MetadataStore, registration: Registration, *, read_only: bool
+) -> None:
+    path = f"{paths.readonly('/ledgers')}/b" if read_only else AVAILABLE
+    registration.set_read_only(read_only)
+    stranger = await world.metadata_stores.connect(URI, session_timeout_ms=TIMEOUT_MS)
+    began_ns, deleted = world.clock.monotonic_ns(), 0
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(registration.run())
+        await registration.registered.wait()
+
+        while world.clock.monotonic_ns() < began_ns + 5_000_000_000:
+            if await find(store, path) is not None:
+                await stranger.delete(path)
+                deleted += 1
+            await world.clock.sleep_until(world.clock.monotonic_ns() + 50_000_000)
+        await world.clock.sleep_until(world.clock.monotonic_ns() + 2_000_000_000)
+        stored = await store.get(path)
+        task.cancel()
+
+    assert (stored.data, stored.owner) == (b"info", store.session_id)
+    assert 3 <= deleted <= 6
+
+
+@pytest.mark.parametrize("ephemeral", [False, True])
+@story(run)
+async def test_what_a_stranger_puts_in_the_place_of_a_living_record_stays_and_ends_nothing(
+    world: World, store: MetadataStore, registration: Registration, *, ephemeral: bool
+) -> None:
+    stranger = await world.metadata_stores.connect(URI, session_timeout_ms=TIMEOUT_MS)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(registration.run())
+        await registration.registered.wait()
+        await stranger.delete(AVAILABLE)
+        await stranger.create(AVAILABLE, b"mine", ephemeral=ephemeral)
+
+        await world.clock.sleep_until(world.clock.monotonic_ns() + 60_000_000_000)
+        assert not task.done()
+        assert (await store.get(AVAILABLE)).data == b"mine"
+
+        await stranger.delete(AVAILABLE)
+        await world.clock.sleep_until(world.clock.monotonic_ns() + 3_000_000_000)
+        stored = await store.get(AVAILABLE)
+        task.cancel()
+
+    assert (stored.data, stored.owner) == (b"info", store.session_id)
+
+
+@story(run)
+async def test_what_a_stranger_writes_over_our_record_is_put_right(
+    world: World, store: MetadataStore, registration: Registration
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(registration.run())
+        await registration.registered.wait()
+        await (await world.metadata_stores.connect(URI, session_timeout_ms=TIMEOUT_MS)).put(AVAILABLE, b"\xff", -1)
+
+        await world.clock.sleep_until(world.clock.monotonic_ns() + 3_000_000_000)
+        stored = await store.get(AVAILABLE)
+        task.cancel()
+
+    assert (stored.data, stored.owner) == (b"info", store.session_id)
 
 
 @story(run)
