@@ -341,6 +341,70 @@ async def _rotten(client: Client, spoilt: str) -> tuple[LedgerId, BookieId]:
     return ledger_id, bookies[1]
 
 
+@story(on_cluster, "audit deleted", bookies=3)
+async def test_the_copies_read_of_a_ledger_that_was_deleted_meanwhile_do_not_stand_for_unread_ones(
+    cluster: SimCluster,
+) -> None:
+    """Six copies are promised, three of them were read, and the page said "all were read"."""
+    client = await cluster.client("auditor")
+    deleted = [await client(_whole(client.client, 1)) for _ in range(2)]
+    left = await client(_whole(client.client, 2))
+    victim = cluster.bookies["bookie-1"]
+    await victim.node.do(_store(cluster, BookieId("bookie-1")).flush())
+    for ledger_id in deleted:
+        _forget(cluster, BookieId("bookie-1"), ledger_id, 0)
+    rules = Rules(grace_ms=0, second_look_ms=1_000, reads=sampling.SAMPLE)
+
+    auditing = asyncio.ensure_future(audited(client, [*deleted, left], rules))
+    await client(client.client.shared.pause(500))
+    for ledger_id in deleted:
+        await client(client.client.delete(ledger_id))
+    result = await auditing
+
+    told = summarized(result, sampling.SAMPLE)
+    assert told["ledgers"]["gone"] == 2
+    assert (told["copies"]["expected"], told["copies"]["read"]) == (6, 3)
+    assert told["title"] == "Every replica is listed; 3 of 6 were read"
+
+
+async def _whole(client: Client, entries: int) -> LedgerId:
+    """A closed ledger, each entry of which is on three bookies."""
+    writer = await client.create(ensemble_size=3, write_quorum=3, ack_quorum=3)
+    async with writer:
+        await writer.append_many([b"payload"] * entries)
+    return writer.id
+
+
+@pytest.mark.parametrize("reads", sampling.HOW)
+def test_a_record_of_more_entries_than_can_be_ends_no_audit(reads: str) -> None:
+    """Any client can write one. What is to be read was listed, window by window, before it was seen."""
+
+    async def story(cluster: SimCluster) -> None:
+        client = await cluster.client("auditor")
+        whole, wrong = await client(_whole(client.client, 1)), await client(_endless(client.client))
+
+        result = await audited(client, [whole, wrong], Rules(grace_ms=0, second_look_ms=10, reads=reads))
+
+        assert [(one.kind, one.ledger) for one in result.findings] == [(tally.UNREADABLE, wrong)]
+        assert f"ledger {wrong}: entry {2**62} is beyond" in result.findings[0].reason
+        assert result.figures["ledgers", tally.CLOSED] == 1
+        assert summarized(result, reads)["outcome"] == "not known"
+
+    SimCluster("audit endless", bookies=3).run(story)
+
+
+async def _endless(client: Client) -> LedgerId:
+    """A ledger of 2^62 entries, says its record; its bookies have the first one."""
+    bookies = tuple(record.bookie_id for record in await client.admin.bookies())
+    metadata = new_ledger(ensemble_size=3, write_quorum=3, ack_quorum=3, bookies=bookies, ctoken=1)
+    ledger_id = await client.shared.ledgers.create(metadata.closed(EntryId(2**62), 7))
+    digest = Digest(DigestType.CRC32C, b"")
+    for bookie_id in bookies:
+        body = b"".join(digest.seal(ledger_id, EntryId(0), -1, 7, b"payload"))
+        await client.bookies.add(bookie_id, ledger_id, EntryId(0), body, digest.master_key)
+    return ledger_id
+
+
 @story(on_cluster, "audit zeros", bookies=5)
 async def test_a_copy_that_is_listed_and_not_given_is_not_known(cluster: SimCluster) -> None:
     client = await cluster.client("auditor")

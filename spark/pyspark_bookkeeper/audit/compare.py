@@ -141,8 +141,7 @@ def compare(
     groups = [group for held in holdings.values() if not isinstance(held, Unknown) for group in held]
     held_end = max((group[1] + group[2] for group in groups), default=0)
     stop = max(end, held_end) if is_final else end
-    if stop > ENTRIES_MAX:
-        raise errors.BadInput(f"entry {stop - 1} is beyond {ENTRIES_MAX}: the ledger's record or a bookie's is wrong")
+    check_end(stop)
     whole = metadata.write_quorum
     result = Comparison(
         entries=end,
@@ -160,6 +159,12 @@ def compare(
     for start in range(0, stop, window):
         _window(result, metadata, holdings, read, zones, start, min(start + window, stop))
     return result
+
+
+def check_end(end: int) -> None:
+    """Raise BadInput for more than ENTRIES_MAX entries."""
+    if end > ENTRIES_MAX:
+        raise errors.BadInput(f"entry {end - 1} is beyond {ENTRIES_MAX}: the ledger's record or a bookie's is wrong")
 
 
 def _window(

@@ -142,6 +142,7 @@ class LedgerInspector:
         # Asked first: what is confirmed now is on an ack quorum by the time bookies say what they hold.
         confirmed_end, why_unsure = await self._end(ledger_id, record)
         end = confirmed_end if again.end is None else min(confirmed_end, again.end)
+        compare.check_end(end)  # before anything is counted up to there
         named = dict.fromkeys(bookie for segment in metadata.segments for bookie in segment.bookies)
         asked = list(dict.fromkeys([*named, *self._zones])) if self._rules.asks_all else list(named)
         answers = await asyncio.gather(*(self._ask(bookie, ledger_id) for bookie in asked))
@@ -188,9 +189,13 @@ class LedgerInspector:
 
 
 def _keep_read(figures: Figures, first: Figures) -> None:
-    """Take the first look's figures of what was read: the second look read only the bad copies."""
+    """Take the first look's figures of what was read: the second look read only the bad copies.
+
+    Never more than the second look promises: of a ledger that is gone by now, or moved, no copy counts as read, or it
+    would stand for the unread copy of another ledger.
+    """
     for key in [key for key in {**figures, **first} if key[-1] == "read"]:
-        figures[key] = first[key]
+        figures[key] = min(first[key], figures[(*key[:-1], "expected")])
 
 
 def _silent(bookie_id: BookieId) -> str:
