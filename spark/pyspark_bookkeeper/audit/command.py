@@ -28,6 +28,7 @@ UNSAFE = 4
 FAIL_ON = [kind for kind in summary.ALL_KINDS if kind != UNEXPECTED]
 # What was begun longer ago tells of another fleet than today's.
 RESUME_MAX_H = 12
+TIME_MAX_S = 24 * 60 * 60
 PROGRAM = "audit"
 # The JVM only hands out tasks: a quick start is worth more to it than fast code. --conf goes above.
 QUICK_CONF = {
@@ -112,13 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     fail_on = [kind.strip() for kind in arguments.fail_on.split(",")]
     if not set(fail_on) <= set(summary.ALL_KINDS):
         raise errors.BadInput(f"--fail-on {arguments.fail_on}: there are {', '.join(summary.ALL_KINDS)}")
-    if (
-        min(arguments.unit_ledgers, arguments.wave_units or 1) < 1
-        or min(arguments.grace_s, arguments.second_look_s) < 0
-    ):
-        raise errors.BadInput("--unit-ledgers and --wave-units are at least 1, times are not negative")
-    if arguments.ledgers:
-        plan.parse_ranges(arguments.ledgers)
+    _check(arguments)
     folder = Folder(arguments.output)
     if folder.summary.exists() and not arguments.again:
         print(f"{PROGRAM}: {arguments.output} holds a finished audit: give another folder, or --again", file=sys.stderr)
@@ -145,10 +140,27 @@ def run(arguments: argparse.Namespace) -> int:
     return _conclude(folder, planned, fail_on, tell)
 
 
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise BadInput for what would only be noticed in the middle of an audit."""
+    for name, count in (("--unit-ledgers", arguments.unit_ledgers), ("--wave-units", arguments.wave_units)):
+        if count is not None and count < 1:
+            raise errors.BadInput(f"{name} {count}: at least 1 is wanted")
+    for name, time_s in (("--grace-s", arguments.grace_s), ("--second-look-s", arguments.second_look_s)):
+        if not 0 <= time_s <= TIME_MAX_S:  # nan is in no range
+            raise errors.BadInput(f"{name} {time_s:g}: 0 to {TIME_MAX_S} seconds are wanted")
+    if wrong := [text for text in arguments.conf if not text.partition("=")[0].strip() or "=" not in text]:
+        raise errors.BadInput(f"--conf {wrong[0]}: KEY=VALUE is wanted")
+    if arguments.ledgers is not None:
+        try:
+            plan.parse_ranges(arguments.ledgers)
+        except errors.BadInput as error:
+            raise errors.BadInput(f"--ledgers: {error}; without --ledgers all are audited") from None
+
+
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
     """The options that decide what the audit looks at, and how."""
     return {
-        "--ledgers": arguments.ledgers or "all",
+        "--ledgers": "all" if arguments.ledgers is None else arguments.ledgers,
         "--grace-s": f"{arguments.grace_s:g}",
         "--second-look-s": f"{arguments.second_look_s:g}",
         "--ask": arguments.ask,
@@ -197,7 +209,7 @@ def _planned(arguments: argparse.Namespace, connection: ClusterConnection) -> Au
     """Return the plan without the size of its waves, which follows from the slots of the Spark session."""
     started_ms = time.time_ns() // 1_000_000
     ids: list[LedgerId] = list(fleet.client(connection).ledgers())
-    if arguments.ledgers:
+    if arguments.ledgers is not None:
         wanted = plan.parse_ranges(arguments.ledgers)
         ids = [ledger_id for ledger_id in ids if ranges.contains(wanted, ledger_id)]
         there = frozenset(ids)
@@ -225,9 +237,10 @@ def _conclude(folder: Folder, planned: AuditPlan, fail_on: Sequence[str], tell: 
     findings, figures = folder.read(len(planned.waves()))
     told = summary.summarize(planned, findings, figures, finished_ms=time.time_ns() // 1_000_000)
     told["exitCode"], told["failOn"] = summary.exit_code(told, fail_on), list(fail_on)
-    write_whole(folder.report, report.page(told, where=str(folder.findings)).encode())
     text = json.dumps(told)
-    write_whole(folder.summary, text.encode())
+    with folder.writing():
+        write_whole(folder.report, report.page(told, where=str(folder.findings)).encode())
+        write_whole(folder.summary, text.encode())
     tell(summary.sentence(told))
     tell(f"the report: {folder.report}")
     print(text, flush=True)

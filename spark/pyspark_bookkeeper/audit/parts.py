@@ -8,15 +8,17 @@
 overwrites its own file.
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bookie.base import errors
+from bookie.base.text import one_line
 from pyspark_bookkeeper.audit import plan, tally
 from pyspark_bookkeeper.audit.compare import ReplicaFinding
 from pyspark_bookkeeper.audit.inspector import UnitResult
@@ -50,22 +52,36 @@ class Folder:
     def begun(self) -> AuditPlan | None:
         """Return the plan of the audit that began in this folder, None without one. Raises BadInput when it cannot be
         read."""
-        return plan.load(self.plan.read_text()) if self.plan.exists() else None
+        try:
+            text = self.plan.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise errors.BadInput(f"the plan {self.plan} cannot be read ({error}): give another --output") from None
+        return plan.load(text)
 
     def forget(self) -> None:
         """Remove the files of an earlier audit, and no other file of the folder."""
         # CRASH: the plan goes first. Without it there is no audit, whatever else is still there.
-        for path in (self.plan, self.summary, self.report, *self.findings.glob("wave-*.parquet")):
-            path.unlink(missing_ok=True)
+        with self.writing():
+            for path in (self.plan, self.summary, self.report, *self.findings.glob("wave-*.parquet")):
+                path.unlink(missing_ok=True)
 
     def begin(self, planned: AuditPlan) -> None:
         """Write the plan into the folder. Raises StorageFailed when nothing can be written there."""
-        try:
+        with self.writing():
             self.findings.mkdir(parents=True, exist_ok=True)
             write_whole(self.plan, plan.dump(planned).encode())
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write into the folder within the block. Raises StorageFailed when the file system does not let it."""
+        try:
+            yield
         except OSError as error:
             raise errors.StorageFailed(
-                f"the audit cannot write to {self.path}: {error.strerror}; give another --output"
+                f"the audit cannot write to {self.path}: {error.strerror or error}; make room there and give the same "
+                "command again, which goes on, or give another --output"
             ) from None
 
     def has_wave(self, wave: int) -> bool:
@@ -80,16 +96,24 @@ class Folder:
         table = table.replace_schema_metadata({FIGURES_KEY: json.dumps(tally.nested(figures)).encode()})
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
-        write_whole(self._part(wave), sink.getvalue().to_pybytes())
+        with self.writing():
+            write_whole(self._part(wave), sink.getvalue().to_pybytes())
 
     def read(self, waves: int) -> tuple[list[ReplicaFinding], Figures]:
-        """Return all findings and the sum of the figures of waves 0..waves-1."""
+        """Return all findings and the sum of the figures of waves 0..waves-1. Raises BadInput for a file that is no
+        part."""
         findings: list[ReplicaFinding] = []
         figures: list[Figures] = []
         for wave in range(waves):
-            table = pq.read_table(self._part(wave))
-            figures.append(tally.flat(json.loads(table.schema.metadata[FIGURES_KEY])))
-            findings += [ReplicaFinding(**row) for row in table.to_pylist()]
+            try:
+                table = pq.read_table(self._part(wave))
+                figures.append(tally.flat(json.loads(table.schema.metadata[FIGURES_KEY])))
+                findings += [ReplicaFinding(**row) for row in table.to_pylist()]
+            except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+                raise errors.BadInput(
+                    f"{self._part(wave)} is no part of an audit ({one_line(str(error))}): remove it and give the same "
+                    "command again, which looks at its ledgers anew"
+                ) from None
         return findings, tally.total(figures)
 
     def _part(self, wave: int) -> Path:

@@ -39,3 +39,32 @@ def test_the_audit_reaches_a_guarded_fleet_as_the_source_does(tmp_path: Path) ->
 def test_what_the_library_does_not_know_is_refused(text: str, told: str) -> None:
     with pytest.raises(errors.BadInput, match=told):
         connection(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--grace-s", "nan"], "--grace-s nan: 0 to 86400 seconds"),
+        (["--grace-s", "inf"], "--grace-s inf: 0 to 86400 seconds"),
+        (["--grace-s", "-1"], "--grace-s -1: 0 to 86400 seconds"),
+        (["--second-look-s", "1e300"], r"--second-look-s 1e\+300: 0 to 86400 seconds"),
+        (["--unit-ledgers", "0"], "--unit-ledgers 0: at least 1"),
+        (["--wave-units", "0"], "--wave-units 0: at least 1"),
+        (["--conf", "spark.driver.memory"], "--conf spark.driver.memory: KEY=VALUE is wanted"),
+        (["--conf", "=4g"], "--conf =4g: KEY=VALUE is wanted"),
+        (["--ledgers", ""], "--ledgers: ledger id '' .*without --ledgers all are audited"),
+        (["--ledgers", "\uff15"], "--ledgers: ledger id '\uff15' is not a number"),
+        (["--fail-on", ""], "--fail-on : there are missing"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_name_before_anything_is_asked(
+    tmp_path: Path, words: list[str], told: str
+) -> None:
+    """Some were a traceback; an empty --ledgers, as of an unset variable, was an audit of the whole fleet."""
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    arguments = parser.parse_args(["audit", "--metadata-service-uri", URI, "--output", str(tmp_path / "new"), *words])
+
+    with pytest.raises(errors.BadInput, match=told):
+        arguments.run(arguments)
+    assert not (tmp_path / "new").exists()

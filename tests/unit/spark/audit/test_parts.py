@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bookie.base.errors import BadInput
+from bookie.base.errors import BadInput, StorageFailed
 from bookie.base.ids import BookieId, LedgerId
 from pyspark_bookkeeper.audit import job, plan, tally
 from pyspark_bookkeeper.audit.compare import MISSING, UNREACHABLE, ReplicaFinding
@@ -163,3 +164,36 @@ def test_an_audit_begun_anew_has_nothing_of_the_old_one(tmp_path: Path) -> None:
     assert folder.begun() is None
     assert not folder.has_wave(0)
     assert (tmp_path / "mine.txt").exists()
+
+
+def test_a_plan_or_a_part_that_is_none_is_told_with_the_next_thing_to_try(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.plan.write_bytes(b"\xff")
+    with pytest.raises(BadInput, match=r"the plan .*plan.json cannot be read .*: give another --output"):
+        folder.begun()
+
+    folder.begin(planned(2))
+    for content in (b"", b"no Parquet"):
+        (folder.findings / "wave-00000.parquet").write_bytes(content)
+        with pytest.raises(
+            BadInput, match=r"wave-00000.parquet is no part of an audit .*: remove it and give the same"
+        ):
+            folder.read(1)
+    pq.write_table(pa.table({"x": [1]}), folder.findings / "wave-00000.parquet")
+    with pytest.raises(BadInput, match="is no part of an audit"):
+        folder.read(1)
+
+
+def test_a_folder_that_takes_no_more_files_is_told_with_the_next_thing_to_try(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.begin(planned(2))
+    (folder.findings / ".wave-00000.parquet.new").mkdir()  # as good as a full disk, and it stops root, too
+
+    with pytest.raises(StorageFailed, match="Is a directory; make room there"):
+        folder.write_wave(0, [UnitResult()])
+    assert not folder.has_wave(0)
+
+    folder.plan.unlink()
+    folder.plan.mkdir()
+    with pytest.raises(StorageFailed, match="cannot write to"):
+        folder.forget()
