@@ -269,7 +269,5 @@ async def _story(
     await workload.verify(cluster, left, password=load.plan.password)
     if cluster.settings.fill_after_boot:
         await replicas.check_whole(cluster, left)
-    elif not injector.swarm.rot_percent and not any(
-        isinstance(actor, retirement.Retirements | replicator.Replicator) for actor in actors
-    ):
+    elif not injector.swarm.rot_percent:
         await replicas.check_kept(cluster, left)
