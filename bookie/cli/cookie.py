@@ -84,7 +84,8 @@ async def _show(store: MetadataStore, uri: MetadataUri, arguments: argparse.Name
         raise errors.NodeMissing(
             f"bookie {bookie_id} has no cookie in this cluster; `bookie cluster list-bookies` shows those that have"
         )
-    facts = {**_facts(cookie.load_cookie(stored.data)), "version": stored.version, "text": stored.data.decode()}
+    text = stored.data.decode("utf-8", "backslashreplace")
+    facts = {**_facts(cookie.load_cookie(stored.data)), "version": stored.version, "text": text}
     record = await find(store, paths.incarnation(uri.root, bookie_id))
     if record is not None:
         life = cookie.load_incarnation(record.data)
@@ -140,7 +141,7 @@ async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
         raise errors.NodeExists(
             f"bookie {bookie_id} has a cookie already: `bookie cookie show {bookie_id}` shows it for comparison"
         )
-    if not output.consents(arguments, [f"plan: make {path}", data.decode().rstrip()]):
+    if not output.consents(arguments, [f"plan: make {path}", data.decode("utf-8", "backslashreplace").rstrip()]):
         return 0
     await store.create(path, data, parents=True)
     output.say(arguments, {"bookie": bookie_id, "created": True}, f"bookie {bookie_id} has a cookie again")

@@ -91,6 +91,13 @@ def time_of(since_1970_ms: int) -> str:
 
 
 def _cell(value: object) -> str:
+    """Return what a table or a list of facts says of `value`: on one line, and nothing that moves the cursor or cannot
+    be written, whoever wrote it into the metadata store."""
+    text = _plain(value)
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def _plain(value: object) -> str:
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):

@@ -219,7 +219,7 @@ class IdentityStore:
             while True:
                 changed.clear()
                 stored = await self._retry.read(lambda: find(self._store, self._record_path))
-                if stored is None or cookie.load_incarnation(stored.data) != record:
+                if stored is None or _load_record(stored, record.instance_id)[0] != record:
                     break
                 self._record_version = stored.version
                 if await self.holder.take_back(CheckOp(self._record_path, stored.version)):
@@ -232,7 +232,8 @@ class IdentityStore:
             for end in ends:
                 end()
         raise errors.RefusedToStart(
-            f"another process took over bookie {self._bookie_id}, or its record was removed: this one stops"
+            f"another process took over bookie {self._bookie_id}, or somebody changed or removed its record: this one"
+            f" stops; see {self._record_path} and {self.holder.path} in the metadata store"
         )
 
     async def while_held(self) -> Sequence[CheckOp]:

@@ -20,6 +20,15 @@ def test_a_table_lines_up_and_numbers_stand_to_the_right() -> None:
     ]
 
 
+@pytest.mark.parametrize("written", ["\ud800", "a\nb", "\x1b[31m", "\u202e", "a\tb"], ids=ascii)
+def test_what_strangers_wrote_moves_no_cursor_and_can_be_written(written: str) -> None:
+    lines = output.table([{"by": written, "seconds": 7}], {"by": "BY", "seconds": "SECONDS"})
+    told = output.facts({"by": written, "all": [written, "b"]}).split("\n")
+
+    assert len(lines) == len(told) == 2
+    assert all(line.isprintable() and line.encode() for line in (*lines, *told))
+
+
 def test_an_empty_table_still_has_its_heading() -> None:
     assert output.table([], COLUMNS) == ["ID  COUNT  WHERE"]
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,20 @@ def test_no_plan_is_shown_to_make_a_cookie_that_exists(
 
     simulation.run(story())
     assert "plan" not in capsys.readouterr().err
+
+
+def test_a_cookie_of_bytes_that_are_no_text_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Java's third layout has no encoding of its own, so it is read whatever it holds."""
+    simulation = Simulation("shown")
+
+    async def story() -> None:
+        node = simulation.node("clerk")
+        store = await node.do(node.begin().metadata_stores.connect(URI))
+        await node.do(store.create(paths.cookie(ROOT, ID), b"3\na\xff\n/j\n1\t/l\n", parents=True))
+        assert await node.do(cookies._show(store, paths.parse_uri(URI), argparse.Namespace(bookie=ID, json=True))) == 0
+
+    simulation.run(story())
+    assert json.loads(capsys.readouterr().out)["text"] == "3\na\\xff\n/j\n1\t/l\n"
 
 
 def test_ledgers_that_fail_are_said_to_be_tried_again_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -248,6 +248,24 @@ async def test_a_process_whose_record_was_claimed_stops_although_the_claimer_is_
         await holding
 
 
+@pytest.mark.parametrize(
+    "written", [b"", b"\xff", b"[" * 50_000, b'{"boot_epoch": 1e999}'], ids=lambda one: repr(one)[:9]
+)
+@story(run)
+async def test_a_process_whose_record_a_stranger_wrote_over_stops_and_names_the_nodes(
+    stage: Stage, *, written: bytes
+) -> None:
+    """It may be a claim in a form of a later version."""
+    process = await stage.process("old")
+    holding = asyncio.ensure_future(process.identities.hold(await process.begin()))
+    await process.identities.while_held()
+
+    await process.store.put(paths.incarnation(ROOT, ME), written, -1)
+
+    with pytest.raises(errors.RefusedToStart, match=f"see {paths.incarnation(ROOT, ME)} and {SIGN} in the metadata"):
+        await holding
+
+
 @story(run)
 async def test_a_boot_that_gives_up_is_in_nobodys_way(stage: Stage) -> None:
     one, other = await stage.process("one"), await stage.process("other")
