@@ -21,6 +21,7 @@ from bookie.ports.metadata_store import MetadataStore, find_children, find_data
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
+_DELAY_S_MAX = (1 << 31) - 1  # Java reads an int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +110,17 @@ class AutoRecovery:
             seconds = int(data)
         except ValueError:
             seconds = -1
-        if seconds < 0:
+        if not 0 <= seconds <= _DELAY_S_MAX:
             raise errors.BadInput(f"{path} holds {data[:80]!r}, which is no number of seconds: set it again")
         return seconds
 
     async def set_delay_s(self, seconds: int) -> None:
-        """Set the seconds between the loss of a bookie and its audit. Raises BadInput below 0."""
+        """Set the seconds between the loss of a bookie and its audit. Raises BadInput below 0, and beyond what Java's
+        auditor reads."""
         if seconds < 0:
-            raise errors.BadInput(f"the delay must be 0 s or more, not below 0: it was {seconds}")
+            raise errors.BadInput(f"the delay must be 0 s or more, not below 0: it was {str(seconds)[:40]}")
+        if seconds > _DELAY_S_MAX:
+            raise errors.BadInput(f"the delay must be {_DELAY_S_MAX} s at most: it was {str(seconds)[:40]}")
         await self._write(paths.recovery_delay(self._root), str(seconds).encode())
 
     async def full_check_ms(self) -> int | None:

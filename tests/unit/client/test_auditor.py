@@ -71,7 +71,7 @@ async def test_a_loss_is_audited_when_its_time_is_over_and_not_at_the_next_poll(
         running.cancel()
 
 
-@pytest.mark.parametrize("left", ["mark", "vote", "delay", "huge mark"])
+@pytest.mark.parametrize("left", ["mark", "vote", "delay", "huge delay", "huge mark"])
 @story(tell, zones="aabb")
 async def test_what_a_stranger_left_keeps_no_lost_replica_from_being_marked(fleet: Fleet, *, left: str) -> None:
     """One mark that cannot be read ended each look at its ledger; a node among the votes that is nobody's kept
@@ -81,6 +81,7 @@ async def test_what_a_stranger_left_keeps_no_lost_replica_from_being_marked(flee
         "huge mark": (paths.underreplicated(ROOT, LedgerId(1)), b"x" * 900_000),
         "vote": (f"{paths.auditor_votes(ROOT)}/V_0000000000", b""),
         "delay": (paths.recovery_delay(ROOT), b"soon"),
+        "huge delay": (paths.recovery_delay(ROOT), b"9" * 400),
     }[left]
     async with fleet.client() as client:
         await with_ledger(client, 1, "b0", "b2")

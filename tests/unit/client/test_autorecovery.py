@@ -121,9 +121,15 @@ async def test_an_audit_is_asked_for_by_writing_the_delay_that_is_there(
 async def test_a_delay_below_zero_is_refused(recovery: AutoRecovery, store: MetadataStore) -> None:
     with pytest.raises(errors.BadInput, match="not below 0"):
         await recovery.set_delay_s(-1)
+    with pytest.raises(errors.BadInput, match="2147483647 s at most"):
+        await recovery.set_delay_s(10**400)
+    await recovery.set_delay_s(2**31 - 1)
+    assert await recovery.delay_s() == 2**31 - 1
 
 
-@pytest.mark.parametrize("data", [b"", b"soon", b"-5", b"\xff", b"9" * 5000], ids=lambda data: repr(data)[:8])
+@pytest.mark.parametrize(
+    "data", [b"", b"soon", b"-5", b"\xff", b"9" * 5000, b"9" * 400, b"2147483648"], ids=lambda data: repr(data)[:8]
+)
 @story(tell)
 async def test_a_delay_that_is_none_is_named_with_its_node(
     recovery: AutoRecovery, store: MetadataStore, *, data: bytes
