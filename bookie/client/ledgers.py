@@ -29,6 +29,7 @@ LEGACY_ID_END = 10**10  # ten digits
 _CREATE_ATTEMPTS = 20
 _PUT_ATTEMPTS = 5
 _HOB_KEPT = 3
+_HOB_MAX = LEDGER_ID_MAX >> 32
 
 
 async def in_batches(ledger_ids: AsyncIterable[LedgerId], size: int) -> AsyncGenerator[list[LedgerId], None]:
@@ -269,7 +270,7 @@ class LedgerStore:
         """Return high << 32 | counter, where `high` is the greatest HOB node (LongZkLedgerIdGenerator)."""
         base = paths.idgen_long(self.root)
         for _ in range(_CREATE_ATTEMPTS):
-            names = [name for name in await self.store.children(base) if ids.decimal(name[4:]) is not None]
+            names = [name for name in await self.store.children(base) if _is_high_half(name)]
             high = max((int(name[4:]) for name in names), default=0)
             if high:
                 counter = await self._count(f"{base}/HOB-{high:010d}/ID-")
@@ -291,6 +292,12 @@ class LedgerStore:
                 await self.store.delete(path)
             return int(path[len(prefix) :])
         raise errors.OutcomeUnknown(f"making {prefix}: the metadata store gave no answer: look, then try again")
+
+
+def _is_high_half(name: str) -> bool:
+    """Return True for a node of the long id generator; what a stranger left beside those makes no id."""
+    high = ids.decimal(name[4:]) if name.startswith("HOB-") else None
+    return high is not None and high <= _HOB_MAX
 
 
 def _flat_ids(names: Sequence[str]) -> list[LedgerId]:

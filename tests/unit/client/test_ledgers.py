@@ -114,3 +114,22 @@ def test_a_change_that_somebody_else_made_first_is_a_conflict_however_the_answer
         raise AssertionError("a ledger that was never made was found")
 
     machine.run(story)
+
+
+def test_what_a_stranger_left_beside_the_long_id_generator_makes_no_id() -> None:
+    machine = sim_support.Machine(1)
+
+    async def story() -> None:
+        world = machine.begin()
+        store = await world.metadata_stores.connect(URI, session_timeout_ms=5_000)
+        await persistent_format(store, world.entropy)
+        ledgers = await cluster.open_ledgers(store, paths.parse_uri(URI))
+        base = paths.idgen_long("/deep/ledgers")
+        for name in ("HOB-0000000002", "HOB-9999999999", "HOB-2147483648", "xxxx0000000005", "HOB-x", "lost+found"):
+            await store.create(f"{base}/{name}", b"", parents=True)
+
+        made = [await ledgers.create(a_ledger(ctoken=number + 1)) for number in range(2)]
+
+        assert made == [2 << 32, (2 << 32) + 1]
+
+    machine.run(story)
