@@ -1202,6 +1202,30 @@ async def test_a_journal_volume_set_back_alone_is_seen_and_everything_comes_back
     assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
 
 
+@story(on_cluster, 34, bookies=4, journal_write_data=True)
+async def test_a_volume_set_back_is_known_until_every_mark_is_on_disk(
+    cluster: SimCluster, *, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The power goes while phase one waits for the metadata. The journal file that this boot began reaches farther than
+    the position: the note on the disk alone tells the next one (CONFORMANCE.md#B27)."""
+    caplog.set_level("INFO")
+    bookie, writers = await one_set_back(cluster, JOURNAL, trimmed=False)
+    bookie.start()
+    await cluster.until(lambda: bookie.state is State.FENCING, "phase one has begun")
+    cluster.partition(bookie.name, "zk")
+    await pause(cluster, 1_000)
+    assert bookie.state is State.FENCING
+    bookie.crash()
+    cluster.heal()
+    await its_session_ended(cluster, bookie)
+    caplog.clear()
+
+    await back(cluster, bookie)
+
+    assert "verdict=Verdict.UNCLEAN reason=the volumes went back in time" in caplog.text
+    assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
+
+
 @story(on_cluster, 35, bookies=4, journal_write_data=True)
 async def test_an_index_volume_set_back_alone_gets_what_it_lacks_from_the_journal(cluster: SimCluster) -> None:
     bookie, writers = await one_set_back(cluster, INDEX, trimmed=False)
