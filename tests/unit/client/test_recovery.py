@@ -128,6 +128,23 @@ async def test_recovery_reads_fence_and_are_urgent(fleet: Fleet) -> None:
         assert all(add.is_recovery and add.is_high_priority for add in adds)
 
 
+@story(tell)
+async def test_a_fence_that_is_answered_with_rot_covers_nothing(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P27: nobody knows what that bookie has, and another one is away."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        await fleet.until(lambda: all(b.lac(writer.id) == 2 for b in fleet.bookies), "all adds to arrive")
+        body = fleet["b0"].entries[writer.id, EntryId(2)]
+        fleet["b0"].entries[writer.id, EntryId(2)] = body[:-1] + bytes([body[-1] ^ 1])
+        fleet["b1"].script = lambda request: Status.EIO
+
+        with pytest.raises(errors.QuorumNotReached):
+            await client.open(writer.id)
+        fleet["b1"].script = obey
+        assert (await client.open(writer.id)).last_entry == 2
+
+
 @story(tell, zones="abca")
 async def test_the_last_ensemble_is_fenced_and_not_one_before_it(fleet: Fleet) -> None:
     """CONFORMANCE.md#P25: the writer of before goes on there, if anywhere."""
