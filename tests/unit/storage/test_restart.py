@@ -163,6 +163,23 @@ async def test_the_fence_of_a_ledger_never_seen_survives(bench: Bench, *, end: P
 
 
 @story(run)
+async def test_the_key_that_a_second_fence_brings_first_survives_a_power_cut(bench: Bench) -> None:
+    """CONFORMANCE.md#B14: else whoever comes first afterwards may set another one."""
+
+    async def first(store: EntryStore) -> None:
+        await bench.fence(store, 7, key=b"")
+        await bench.fence(store, 7)
+
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert (facts.is_fenced, facts.master_key) == (True, KEY)
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+
+
+@story(run)
 async def test_protection_is_durable_when_it_returns(bench: Bench) -> None:
     async def first(store: EntryStore) -> None:
         await store.protect([(LedgerId(number), True, number % 2 == 0, None) for number in range(2000)], epoch=3)
