@@ -214,11 +214,13 @@ def test_attempts_at_a_ledger_too_long_for_one_begin_with_the_first_missing_and_
     assert progress.entries_pending == 0
 
 
-def test_where_disks_were_lost_in_part_the_bytes_decide_and_not_the_index() -> None:
-    shelf = Shelf(0, 1, 2, unreadable=(1,))
+@pytest.mark.parametrize("held", [(0, 1, 2), (1, 2, 3)], ids=["one is missing after it", "one is missing before it"])
+def test_where_disks_were_lost_in_part_the_bytes_decide_and_not_the_index(held: tuple[int, ...]) -> None:
+    rotten = held[1]
+    shelf = Shelf(*held, unreadable=(rotten,))
 
     assert copy(shelf, lambda bookie, entry: sealed(entry), verify=True) == 2
-    assert shelf.held[EntryId(1)] == sealed(1)
+    assert shelf.held[EntryId(rotten)] == sealed(rotten)
 
 
 def test_a_full_write_cache_is_flushed_and_the_copy_goes_on() -> None:
