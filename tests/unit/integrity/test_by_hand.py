@@ -1,5 +1,6 @@
 """The fix a person runs on a stopped bookie (BP-46): marks, then the cookie; cut anywhere, run again, done once."""
 
+import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -193,3 +194,37 @@ def test_a_healthy_bookie_is_left_alone() -> None:
         return before.boot_epoch
 
     assert tell(story) == 1
+
+
+class Flushing:
+    """A boot that is over at once, and its store, which ends as it is told; `done` says what was made of it."""
+
+    def __init__(self, *, ends_well: bool, fails: bool) -> None:
+        self._ends_well = ends_well
+        self._fails = fails
+        self.done: list[str] = []
+
+    async def run(self, metadata: object, *, on_state: object, fail: Callable[[BookieError], None]) -> "Flushing":
+        if self._fails:
+            fail(errors.DiskFailed("it is broken"))
+        return self
+
+    async def close(self) -> bool:
+        return self._ends_well
+
+    async def abandon(self) -> None:
+        self.done.append("abandoned")
+
+    async def ended_well(self) -> None:
+        self.done.append("ended well")
+
+
+@pytest.mark.parametrize(("ends_well", "fails"), [(False, False), (True, True), (False, True)])
+def test_a_fix_whose_last_flush_failed_says_so_and_leaves_the_marker(ends_well: bool, fails: bool) -> None:
+    """CONFORMANCE.md#B25: what it marked may be in memory alone."""
+    boot: Any = Flushing(ends_well=ends_well, fails=fails)
+
+    with pytest.raises(errors.StorageFailed, match="run the command again"):
+        asyncio.run(by_hand.fix(boot, boot, None))
+
+    assert boot.done == ["abandoned"]
