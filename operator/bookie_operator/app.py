@@ -104,6 +104,7 @@ async def run(options: OperatorOptions) -> int:
             owner=options.owner,
             selector=options.selector,
             refused=telemetry.refused,
+            ahead_ms=lambda: kube.ahead_ms,
         )
 
         async def reconcile(key: Key) -> int | None:

@@ -56,9 +56,11 @@ class Reconciler:
         owner: str = "",
         selector: str = "",
         refused: Callable[[str, str, str], None] = lambda _namespace, _name, _owner: None,
+        ahead_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """`owner`: by what name clusters know this operator (plan/ownership.py). `selector`: labels of its clusters;
-        "" = all. `refused`: hears who keeps a cluster that this operator leaves alone; "" = nobody else."""
+        "" = all. `refused`: hears who keeps a cluster that this operator leaves alone; "" = nobody else.
+        `ahead_ms`: how far `wall_ms` is ahead of the API server's clock."""
         self._kube = kube
         self._bookies = bookies
         self._executor = executor
@@ -75,6 +77,7 @@ class Reconciler:
         self._owner = owner
         self._selector = selector
         self._refused = refused
+        self._ahead_ms = ahead_ms
         self._looks: dict[Key, tuple[DependentsLook, ...]] = {}
         self._marks: dict[Key, MarksLook] = {}
         self._told: dict[Key, str] = {}  # why clusters are left alone, as the log says already
@@ -177,6 +180,7 @@ class Reconciler:
                 image=self._image,
                 version=self._version,
                 record_problem=record_problem,
+                ahead_ms=self._ahead_ms(),
             )
         except KubeForbidden as error:
             # What was seen once is no evidence of now.
@@ -260,7 +264,7 @@ class Reconciler:
     async def _without_cluster(self, key: Key, why: str) -> int | None:
         """Tell the operations of a cluster that is not there what they wait for; return when to look at them again."""
         found, _ = await observe.operations_of(self._kube, key.namespace, key.name)
-        told = operations.without_cluster(found, why, self._wall_ms())
+        told = operations.without_cluster(found, why, self._wall_ms(), self._ahead_ms())
         await self._executor.tell(told)
         return REFUSED_MS if told else None
 

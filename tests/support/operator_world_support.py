@@ -1421,6 +1421,7 @@ class World:
             owner=owner,
             selector=selector,
             refused=lambda _namespace, name, by: self.refusals.update({name: by}),
+            ahead_ms=lambda: self.ahead_ms,
         )
 
     async def run(

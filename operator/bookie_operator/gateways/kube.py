@@ -5,8 +5,10 @@ a KubeError that says what was asked and what the API server answered.
 """
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
@@ -18,6 +20,7 @@ from bookie_operator.model import names
 
 Manifest = dict[str, Any]
 CALL_DEADLINE_S = 10.0
+CLOCKS_AGREE_MS = 60_000  # a Date header has whole seconds, and answers take some
 RETRY_AFTER_MAX_MS = 120_000  # a number that is wrong must not make a fleet unattended for hours
 
 
@@ -115,8 +118,12 @@ class ApiServer:
         self,
         configuration: Configuration,
         asked: Callable[[str, str, int], None] = lambda _verb, _kind, _code: None,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`asked`: hears of every call its HTTP verb, kind and status (0 = no answer)."""
+        """`asked`: hears of every call its HTTP verb, kind and status (0 = no answer). `wall_ms`: the clock whose
+        distance to the API server's is told."""
+        self.ahead_ms = 0  # how far our clock is ahead of the API server's, by its last answer that said the time
+        self._wall_ms = wall_ms
         self._client = ApiClient(configuration)
         self._asked = asked
 
@@ -202,6 +209,9 @@ class ApiServer:
             self._asked(method, kind, 0)
             raise KubeError(what, 0, f"the API server cannot be reached: {error or type(error).__name__}") from error
         self._asked(method, kind, response.status)
+        if (said_ms := _date_ms(response.headers.get("Date"))) is not None:
+            ahead_ms = self._wall_ms() - said_ms
+            self.ahead_ms = ahead_ms if abs(ahead_ms) > CLOCKS_AGREE_MS else 0
         if response.status == 404 and absent_is_none:
             return None
         if not 200 <= response.status <= 299:
@@ -228,6 +238,14 @@ def _retry_after_ms(header: str | None) -> int:
     """Return the milliseconds of a Retry-After header in seconds; 0 for none, and for a date, which no API server
     sends."""
     return min(int(header) * 1_000, RETRY_AFTER_MAX_MS) if header and header.isascii() and header.isdigit() else 0
+
+
+def _date_ms(header: str | None) -> int | None:
+    """Return the time of a Date header, Unix milliseconds; None for none, and for one that is no date."""
+    try:
+        return int(parsedate_to_datetime(header).timestamp() * 1_000) if header else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _message(data: bytes) -> str:

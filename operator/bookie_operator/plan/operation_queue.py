@@ -46,7 +46,7 @@ def of_type(seen: Observation, kind: OperationType) -> list[tuple[BookieOperatio
 
 
 def _able(seen: Observation) -> list[BookieOperation]:
-    return [one for one in unfinished(seen) if refused(one, seen.now_ms, seen.cluster) is None]
+    return [one for one in unfinished(seen) if refused(one, seen.api_ms, seen.cluster) is None]
 
 
 def _takes_away(operation: BookieOperation) -> bool:
@@ -54,7 +54,8 @@ def _takes_away(operation: BookieOperation) -> bool:
 
 
 def refused(operation: BookieOperation, now_ms: int, cluster: Cluster | None = None) -> Said | None:
-    """Return why the operation never does anything (again), whatever the fleet is like; None when it may."""
+    """Return why the operation never does anything (again), whatever the fleet is like; None when it may. `now_ms`: by
+    the clock of the API server, where that is known (spec/operator.md#U16)."""
     if operation.spec is None:
         return OperationPhase.FAILED, operation.problem
     if cluster is not None and operation.created_ms < cluster.created_ms:

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from bookie_operator.model import dates
+from bookie_operator.model.operation import OperationPhase
 from bookie_operator.plan.repair import GRANT_TTL_MS
 from meeting_support import Judge
 from operator_world_support import World
@@ -67,3 +68,36 @@ def test_a_grant_of_a_clock_that_was_ahead_lives_five_minutes(world: World) -> N
 
     assert world.is_quiet()
     assert world.granted_for_ms == [GRANT_TTL_MS]
+
+
+@pytest.mark.parametrize("kind", ["Restart", "Fence"])
+def test_an_operation_that_a_clock_far_ahead_looks_at_is_carried_out(world: World, kind: str) -> None:
+    world.ahead_ms = 30 * DAY_MS
+    world.now_ms += 60_000
+    world.ask("new", kind, target={"bookie": LAST}, expiresAfter="1h")
+
+    asyncio.run(world.run(world.operator(), passes=40))
+
+    assert world.operation("new").phase is OperationPhase.COMPLETE
+
+
+def test_an_operation_expires_though_the_clock_of_the_operator_is_far_behind(world: World) -> None:
+    world.ahead_ms = -30 * DAY_MS
+    world.ask("old", "Restart", target={"bookie": LAST}, expiresAfter="1h")
+    world.now_ms += DAY_MS
+    world.writes.clear()
+
+    asyncio.run(world.run(world.operator(), passes=3))
+
+    assert world.operation("old").phase is OperationPhase.EXPIRED
+    assert [one for one in world.writes if one.startswith("delete")] == []
+
+
+def test_a_clock_far_ahead_expires_nothing_of_a_cluster_that_is_not_there_yet() -> None:
+    world = World()
+    world.ahead_ms = 30 * DAY_MS
+    world.ask("early", "Restart", target={"bookie": LAST}, expiresAfter="1h")
+
+    asyncio.run(world.run(world.operator(), passes=2))
+
+    assert world.operation("early").phase is OperationPhase.QUEUED
