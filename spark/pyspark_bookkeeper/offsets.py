@@ -4,11 +4,13 @@ An offset is the id of the next entry to read, so a start is included and an end
 -2 is the first entry, -1 the one after the last confirmed. The offsets of streams will stand beside these.
 """
 
+import bisect
 import json
 from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import LedgerId, parse_ledger_id
+from pyspark_bookkeeper.option_values import shown
 
 EARLIEST = -2
 LATEST = -1
@@ -17,13 +19,16 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """The offsets of a query. `default` is for every ledger that `named` does not name."""
+    """The offsets of a query. `default` is for every ledger that `named`, which ascends, does not name."""
 
     default: int
     named: tuple[tuple[LedgerId, int], ...] = ()
 
     def of(self, ledger_id: LedgerId) -> int:
-        return dict(self.named).get(ledger_id, self.default)
+        place = bisect.bisect_left(self.named, ledger_id, key=lambda one: one[0])
+        if place < len(self.named) and self.named[place][0] == ledger_id:
+            return self.named[place][1]
+        return self.default
 
 
 def parse_starting(text: str) -> Offsets:
@@ -47,19 +52,24 @@ def _parse(text: str, *, default: int, refused: int, why: str) -> Offsets:
 
 
 def _parse_named(text: str) -> tuple[tuple[LedgerId, int], ...]:
-    shape = f'{text!r} is neither "earliest", "latest" nor JSON like {{"17": 120, "18": -2}}'
+    shape = f'{shown(text)} is neither "earliest", "latest" nor JSON like {{"17": 120, "18": -2}}'
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = json.loads(text, object_pairs_hook=tuple)
+    except (ValueError, RecursionError):
         raise ValueError(shape) from None
-    if not isinstance(found, dict):
+    if not isinstance(found, tuple):
         raise ValueError(shape)
-    named = []
-    for key, offset in found.items():
+    named: dict[LedgerId, int] = {}
+    for key, offset in found:
         if not isinstance(offset, int) or isinstance(offset, bool) or offset < EARLIEST:
-            raise ValueError(f"{text!r}: the offset of ledger {key} must be an entry id, -1 (latest) or -2 (earliest)")
+            raise ValueError(
+                f"{shown(text)}: the offset of ledger {key} must be an entry id, -1 (latest) or -2 (earliest)"
+            )
         try:
-            named.append((parse_ledger_id(key), offset))
+            ledger_id = parse_ledger_id(key)
         except errors.BadInput as error:
             raise ValueError(str(error)) from None
-    return tuple(named)
+        if ledger_id in named:
+            raise ValueError(f"{shown(text)} names ledger {ledger_id} twice")
+        named[ledger_id] = offset
+    return tuple(sorted(named.items()))

@@ -10,13 +10,24 @@ from bookie.base import errors
 from bookie.base.ids import decimal, parse_ledger_id
 from pyspark_bookkeeper.ranges import Range
 
+_SHOWN_MAX = 80
+
+
+def shown(text: str) -> str:
+    """Return an option's text for an error message, quoted and cut."""
+    return repr(text) if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]!r}... ({len(text)} characters)"
+
 
 def ledgers(text: str) -> tuple[Range, ...]:
     """Parse `1,5-9`, both ends included, or a JSON list of ids."""
     if text.lstrip().startswith("["):
-        found = json.loads(text)
-        if not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
-            raise ValueError(f"{text!r} is not a list of ledger ids")
+        wrong = f"{shown(text)} is not a list of ledger ids like [1, 5, 9]"
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ValueError(wrong) from None
+        if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in found):
+            raise ValueError(wrong)
         words = [str(one) for one in found]
     else:
         words = [word.strip() for word in text.split(",")]
@@ -39,31 +50,37 @@ def pairs(text: str) -> tuple[tuple[str, bytes], ...]:
     """Parse `app=orders,env=prod`: all must hold, compared with the ledger's custom metadata."""
     pairs = [pair.partition("=") for pair in text.split(",")]
     if not all(key.strip() and sign for key, sign, _ in pairs):
-        raise ValueError(f"{text!r} is not of the form key=value,key=value")
+        raise ValueError(f"{shown(text)} is not of the form key=value,key=value")
     return tuple((key.strip(), value.strip().encode()) for key, _, value in pairs)
 
 
 def time_ms(text: str) -> int:
     """Parse milliseconds since the epoch, or ISO 8601 (UTC unless it says otherwise)."""
     if (since_1970 := decimal(text.strip())) is not None:
+        if _UNLIKELY_MS <= since_1970 < _LIKELY_MS:  # a date as 20260131, or seconds: every ledger would be younger
+            raise ValueError(f"{text.strip()} milliseconds are in the year 1970: say it like 2026-01-31T12:00:00Z")
         return since_1970
     try:
         when = dt.datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"{text!r} is neither milliseconds since 1970 nor like 2026-01-31T12:00:00Z") from None
+        raise ValueError(f"{shown(text)} is neither milliseconds since 1970 nor like 2026-01-31T12:00:00Z") from None
     return round((when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+
+
+# Of 8 digits, a date; of 10, seconds until the year 2286.
+_UNLIKELY_MS, _LIKELY_MS = 10_000_000, 10_000_000_000
 
 
 def positive(text: str) -> int:
     if not (found := decimal(text.strip())):
-        raise ValueError(f"{text!r} is not a positive number")
+        raise ValueError(f"{shown(text)} is not a positive number below 10^19")
     return found
 
 
 def number(text: str) -> int:
     """Parse a whole number, zero or more."""
     if (found := decimal(text.strip())) is None:
-        raise ValueError(f"{text!r} is not a number")
+        raise ValueError(f"{shown(text)} is not a number")
     return found
 
 

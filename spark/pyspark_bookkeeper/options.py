@@ -164,12 +164,20 @@ _RIVALS = (
 )
 
 
+# They choose among ledgers.
+_OF_LEDGERS = ("ledgers", "ledgerFilter", "ledgerIdsFrom", "startingTimestamp", "onUnreadableLedger")
+
+
 def _contradictions(given: Collection[str], view: View) -> list[str]:
     problems = []
     for rivals in _RIVALS:
         both = [name for name in rivals if name.lower() in given]
         if len(both) > 1:
             problems.append(f"{' and '.join(both)} contradict each other: give one of them")
+    if view is View.BOOKIES:
+        idle = [name for name in _OF_LEDGERS if name.lower() in given]
+        if idle:
+            problems.append(f"{', '.join(idle)} cannot be used with view=bookies, whose rows are no ledger's")
     if view is not View.ENTRIES:
         idle = [option.name for option in _OPTIONS if option.name.lower() in given and not option.is_for_views]
         if idle:

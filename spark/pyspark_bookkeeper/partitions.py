@@ -7,9 +7,11 @@ is much larger than the others.
 
 import heapq
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.base.units import KIB, div_ceil
 
@@ -18,6 +20,8 @@ ENTRY_COST_BYTES = 1 * KIB
 LEDGER_COST_BYTES = 32 * KIB
 # Row numbers alone are cheap: a partition of them is not limited by bytes but by this.
 IDS_PER_PARTITION = 1 << 24
+# A driver holds all of them at once, and so does Spark: some 500 bytes each.
+PARTITIONS_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +65,39 @@ def plan(pieces: Iterable[Piece], limits: Limits) -> list[tuple[Piece, ...]]:
     Tasks start in the order of the list: neighbours begin with different bookies.
     """
     whole = list(pieces)
-    share = sum(map(limits.load, whole)) / limits.partitions_min
-    chunks = [chunk for piece in whole for chunk in _split(piece, limits, min(share, 1.0))]
+    chunks = [
+        chunk for piece, parts in zip(whole, _parts(whole, limits), strict=True) for chunk in _split(piece, parts)
+    ]
     packed = _packed(chunks, limits)
     ordered = [tuple(sorted(bin_, key=lambda piece: (piece.ledger_id, piece.start))) for bin_ in packed]
     return _interleaved(ordered)
 
 
-def _split(piece: Piece, limits: Limits, share: float) -> list[Piece]:
-    """Return `piece` in equal parts, none with a load above `share`."""
-    parts = min(piece.entries, max(1, div_ceil(round(limits.load(piece) * 1e6), max(1, round(share * 1e6)))))
+def _parts(pieces: Sequence[Piece], limits: Limits) -> list[int]:
+    """Return in how many parts each piece is read, so that none is over-full and there are `partitions_min`, if entries
+    suffice. Raises BadInput for more parts than a driver can hold."""
+    wanted = min(limits.partitions_min, sum(piece.entries for piece in pieces))
+    loads = list(map(limits.load, pieces))
+    share = min(1.0, sum(loads) / limits.partitions_min)
+    while True:
+        parts = [
+            min(piece.entries, max(1, math.ceil(load / share - 1e-6)))
+            for piece, load in zip(pieces, loads, strict=True)
+        ]
+        split = sum(count for count in parts if count > 1)
+        if split > PARTITIONS_MAX:
+            most, first = max((count, piece.ledger_id) for count, piece in zip(parts, pieces, strict=True))
+            raise errors.BadInput(
+                f"the query would be {split} tasks, {most} for ledger {first} alone, and {PARTITIONS_MAX} are the most:"
+                " raise maxBytesPerPartition or maxEntriesPerPartition, lower minPartitions, or name fewer ledgers"
+            )
+        if sum(parts) >= wanted:
+            return parts
+        share /= 2  # some have fewer entries than their part of the wish
+
+
+def _split(piece: Piece, parts: int) -> list[Piece]:
+    """Return `piece` in so many equal parts."""
     if parts == 1:
         return [piece]  # as most are
     bounds = [piece.start + piece.entries * number // parts for number in range(parts + 1)]

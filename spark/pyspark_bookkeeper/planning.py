@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import EntryId, LedgerId, parse_ledger_id
+from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId, parse_ledger_id
+from bookie.base.text import one_line
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata
 from pyspark_bookkeeper import client_settings, fleet, partitions, ranges, selection
-from pyspark_bookkeeper.options import OnUnreadableLedger, SourceOptions
+from pyspark_bookkeeper.options import OnUnreadableLedger, SourceOptions, View
 from pyspark_bookkeeper.partitions import ENTRY_COST_BYTES, IDS_PER_PARTITION, Limits, Piece
 from pyspark_bookkeeper.ranges import Ranges
 
@@ -41,11 +42,24 @@ def select(options: SourceOptions, unreadable: dict[LedgerId, str]) -> Iterator[
     missing = dict.fromkeys(selection.required(options, file_ids))
     listed = _listed(options, wanted)
     client = fleet.client(options.connection)
+    ageless: list[LedgerId] = []
     for ledger_id, metadata, version in client.snapshot(listed, unreadable=unreadable):
+        if options.view is View.ENTRIES and (why := selection.why_endless(metadata)):
+            unreadable[ledger_id] = why
+            continue
         missing.pop(ledger_id, None)
         if selection.is_selected(options, metadata):
             yield ledger_id, metadata, version
+        elif options.starting_timestamp_ms is not None and metadata.ctime_ms < 0:
+            ageless.append(ledger_id)
     _tell_unreadable(options, unreadable, named=missing)
+    if ageless:
+        log.warning(
+            "%d ledgers are left out by startingTimestamp, since their records do not say when they were created (to "
+            "read them, name them with ledgers): the first is ledger %d",
+            len(ageless),
+            min(ageless),
+        )
     if missing and options.fail_on_data_loss:
         raise errors.LedgerMissing(
             f"ledger {min(missing)} does not exist in the cluster at {options.metadata_uri}: correct ledgers or "
@@ -83,12 +97,19 @@ def plan_entries(options: SourceOptions, *, is_fetching: bool) -> list[tuple[Pie
     password = read_password(options, os.environ)
     pieces: list[Piece] = []
     is_open: list[tuple[LedgerId, LedgerMetadata]] = []
+    strangers = dict(reversed([*options.starting_offsets.named, *options.ending_offsets.named]))
     for ledger_id, metadata, _ in select(options, {}):
+        strangers.pop(ledger_id, None)
         selection.admit(options, ledger_id, metadata, password)
         if metadata.is_closed:
             pieces += _piece(options, ledger_id, metadata, LedgerEnd(metadata.last_entry, metadata.length))
         else:
             is_open.append((ledger_id, metadata))  # few; of a closed ledger only its piece is kept
+    if strangers and options.fail_on_data_loss:
+        raise errors.BadInput(
+            f"startingOffsets or endingOffsets names ledger {min(strangers)}, which the query does not read: it does "
+            "not exist, or another option leaves it out; correct the option, or set failOnDataLoss=false"
+        )
     for (ledger_id, metadata), end in zip(is_open, _ends(options, [one for one, _ in is_open]), strict=True):
         if end is not None:
             pieces += _piece(options, ledger_id, metadata, end)
@@ -196,9 +217,11 @@ def _ids_in(path: str) -> list[LedgerId]:
             import pyarrow.parquet
 
             found = pyarrow.parquet.read_table(path, columns=["ledger_id"])["ledger_id"].unique().to_pylist()
+            if wrong := [one for one in found if type(one) is not int or not 0 <= one <= LEDGER_ID_MAX]:
+                raise errors.BadInput(f"ledger id {wrong[0]!r} in column ledger_id is no number between 0 and 2^63-1")
             return [LedgerId(one) for one in found]
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         return [parse_ledger_id(line.strip()) for line in lines if line.strip()]
     except (OSError, ValueError, errors.BadInput) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise errors.BadInput(f"ledgerIdsFrom: {path} cannot be used: {reason}") from error
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise errors.BadInput(f"ledgerIdsFrom: {one_line(path)} cannot be used: {reason}") from error

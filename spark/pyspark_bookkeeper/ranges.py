@@ -9,6 +9,9 @@ from bookie.base.ids import LEDGER_ID_MAX
 # Beyond every ledger id and every entry id.
 ID_END = LEDGER_ID_MAX + 1
 
+ENTRIES_MAX = 1 << 36
+"""The longest ledger that is read or audited: a record that claims more is wrong, and its plan would never end."""
+
 
 class Range(NamedTuple):
     """Ids from `start` up to, not including, `end`; `start` < `end`."""

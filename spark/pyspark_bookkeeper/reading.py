@@ -13,7 +13,9 @@ import pyarrow as pa
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.text import one_line
 from bookie.blocking import BlockingClient, BlockingReader
+from bookie.metadata.lost_entries import Act
 from pyspark_bookkeeper.options import OnCorrupt, SourceOptions
 from pyspark_bookkeeper.partitions import Piece
 from pyspark_bookkeeper.rows import ROWS_MAX, Corrupt, RowBatcher, RowRun
@@ -113,12 +115,11 @@ def _read_piece(
                 return
             if not isinstance(error, errors.NoSuchEntry | errors.NoSuchLedger):
                 raise _unreadable(piece.ledger_id, next_entry, error) from error
+            act = reader.metadata.loss_of(EntryId(next_entry))
             if options.fail_on_data_loss:
-                raise errors.NoSuchEntry(
-                    f"ledger {piece.ledger_id} entry {next_entry} was acknowledged, and every replica denies having "
-                    "it: run the audit; to read on, set failOnDataLoss=false"
-                ) from error
-            left_out.add(piece.ledger_id, next_entry, 1, "every replica denies having it")
+                raise errors.NoSuchEntry(_lost(piece.ledger_id, next_entry, act)) from error
+            why = "every replica denies having it" if act is None else f"it was declared lost by {one_line(act.by)}"
+            left_out.add(piece.ledger_id, next_entry, 1, why)
             next_entry += 1
 
 
@@ -138,6 +139,14 @@ def _deleted(ledger_id: LedgerId) -> errors.LedgerMissing:
         f"ledger {ledger_id} was deleted after the query was planned: load() the DataFrame again, since Spark keeps "
         "its plan, or set failOnDataLoss=false"
     )
+
+
+def _lost(ledger_id: LedgerId, entry_id: int, act: Act | None) -> str:
+    """Say that an entry is gone for good. Of what a person declared lost, the audit has no more to tell."""
+    told = f"ledger {ledger_id} entry {entry_id} was acknowledged, and "
+    if act is None:
+        return f"{told}every replica denies having it: run the audit; to read on, set failOnDataLoss=false"
+    return f"{told}declared lost by {one_line(act.by)}: {one_line(act.reason)}; to read on, set failOnDataLoss=false"
 
 
 def _unreadable(ledger_id: LedgerId, entry_id: int, error: BookieError) -> BookieError:

@@ -16,6 +16,8 @@ from pyspark_bookkeeper.partitions import Piece
 # Small entries: more rows make a batch no cheaper per row.
 ROWS_MAX = 8_192
 
+TIME_MAX_MS = 253_402_300_799_999  # the end of the year 9999; a record may have any number
+
 
 class Corrupt(NamedTuple):
     """Stands for an entry that matches its digest on no replica: shaped like Entry, with what went wrong."""
@@ -103,10 +105,10 @@ def _ctime(piece: Piece) -> dt.datetime | None:
 
 
 def time_of(since_epoch_ms: int) -> dt.datetime | None:
-    """Return a stored time as a column has it; None for -1, which stands for unknown."""
-    return (
-        None if since_epoch_ms < 0 else dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=since_epoch_ms)
-    )
+    """Return a stored time as a column has it; None for -1, which stands for unknown, and for what no calendar has."""
+    if not 0 <= since_epoch_ms <= TIME_MAX_MS:
+        return None
+    return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=since_epoch_ms)
 
 
 _COLUMNS: dict[str, _Column] = {

@@ -35,6 +35,14 @@ def is_selected(options: SourceOptions, metadata: LedgerMetadata) -> bool:
     return options.starting_timestamp_ms is None or metadata.ctime_ms >= options.starting_timestamp_ms
 
 
+def why_endless(metadata: LedgerMetadata) -> str:
+    """Return why nobody can plan a read of this ledger: its record claims more entries than any has; "" when it does
+    not. Any client can write such a record."""
+    if metadata.last_entry < ranges.ENTRIES_MAX:
+        return ""
+    return f"it claims entries up to {metadata.last_entry}, more than any ledger has ({ranges.ENTRIES_MAX})"
+
+
 def admit(options: SourceOptions, ledger_id: LedgerId, metadata: LedgerMetadata, password: bytes) -> None:
     """Check the password as every client does: raw bytes, compared with the metadata (`Client.open`). Raises
     Unauthorized.

@@ -116,7 +116,11 @@ def unreadable_row(ledger_id: LedgerId, reason: str) -> Row:
 
 def replica_rows(ledger_id: LedgerId, metadata: LedgerMetadata, _: int) -> Iterable[Row]:
     """Yield one row for each segment and position of its ensemble. `last_entry` and `entries` are null without an
-    end."""
+    end; `entries` leaves out what was declared lost, which nobody owes (spec/metadata.md#M57)."""
+    owed: dict[EntryId, list[tuple[EntryId, EntryId]]] = {}
+    for segment, first, last in metadata.owed_ranges():
+        if last is not None:
+            owed.setdefault(segment.first_entry, []).append((first, last))
     for segment, first, last in metadata.segment_ranges():
         for position, bookie_id in enumerate(segment.bookies):
             yield {
@@ -125,7 +129,9 @@ def replica_rows(ledger_id: LedgerId, metadata: LedgerMetadata, _: int) -> Itera
                 "position": position,
                 "first_entry": first,
                 "last_entry": last,
-                "entries": None if last is None else _entries_at(metadata, position, first, last),
+                "entries": None
+                if last is None
+                else sum(_entries_at(metadata, position, *one) for one in owed.get(first, ())),
             }
 
 

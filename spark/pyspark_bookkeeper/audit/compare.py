@@ -14,12 +14,10 @@ from bookie.base.bitmaps import Group, Ranges
 from bookie.base.ids import BookieId
 from bookie.metadata.ledger import LedgerMetadata, Segment
 from pyspark_bookkeeper.audit import risk
+from pyspark_bookkeeper.ranges import ENTRIES_MAX
 
 MISSING, CORRUPT, UNEXPECTED, UNREACHABLE = "missing", "corrupt", "unexpected", "unreachable"
 KINDS = (MISSING, CORRUPT, UNEXPECTED, UNREACHABLE)
-
-ENTRIES_MAX = 1 << 36
-"""The longest ledger that is audited: a record that claims more is wrong, and its bitmaps would never end."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,10 +1,11 @@
 """The source against real bookies, without a JVM: planned, pickled and read as Spark does it."""
 
+import dataclasses
 import datetime as dt
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ import spark_ledgers
 import spark_support
 from bookie import blocking
 from bookie.base import errors
-from bookie.base.ids import BookieId, LedgerId
+from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.blocking import BlockingClient
 from bookie.client import Client, DigestType
+from bookie.metadata import lost_entries
 from bookie.ports.metadata_store import ANY_VERSION
 from local_support import LocalFleet
 from pyspark_bookkeeper import fleet as clients
-from pyspark_bookkeeper import options, schema
+from pyspark_bookkeeper import options, planning, schema
 from pyspark_bookkeeper.batch import EntryPartition, EntryReader
 from pyspark_bookkeeper.options import ClusterConnection
 from pyspark_bookkeeper.partitions import Piece
@@ -389,6 +391,127 @@ def test_a_record_that_nobody_can_read_fails_the_query_that_names_it_or_wants_it
         for view in ("entries", "ledgers", "replicas"):
             with pytest.raises(errors.BadInput, match=f"the metadata of ledger {unreadable} cannot be read"):
                 spark_support.rows(fleet.uri, view=view, **given)
+
+
+@pytest.fixture
+def odd(client: BlockingClient) -> Iterator[Callable[..., LedgerId]]:
+    """Makes closed ledgers of three entries whose records say what no client of ours writes."""
+    made: list[LedgerId] = []
+
+    def make(**fields: Any) -> LedgerId:
+        made.append(spark_ledgers.write(client, 3, custom={"app": b"odd"}))
+
+        async def change(one: Client) -> None:
+            ledgers = one.shared.ledgers
+            stored, version = await ledgers.get(made[-1])
+            await ledgers.put(made[-1], dataclasses.replace(stored, **fields), version)
+
+        client.run(change)
+        return made[-1]
+
+    yield make
+    for ledger in made:
+        client.delete(ledger)
+
+
+def test_a_record_of_more_entries_than_can_be_is_as_one_that_nobody_can_read(
+    fleet: LocalFleet,
+    client: BlockingClient,
+    odd: Callable[..., LedgerId],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Any client can write one; the driver ran out of memory over the tasks of every query."""
+    endless = odd(last_entry=2**62)
+
+    assert spark_support.rows(fleet.uri, ledgerFilter="app=odd") == []
+    assert f"the first is ledger {endless}: it claims entries up to {2**62}" in caplog.text
+    with pytest.raises(errors.BadInput, match=f"the metadata of ledger {endless} cannot be read: it claims"):
+        read(fleet, endless)
+    assert [row["last_entry"] for row in read(fleet, endless, view="ledgers")] == [2**62]
+
+
+@pytest.mark.parametrize("ctime_ms", [-1, -(2**63), 253_402_300_800_000, 2**62])
+def test_a_time_that_no_calendar_has_is_null(fleet: LocalFleet, odd: Callable[..., LedgerId], ctime_ms: int) -> None:
+    """Of one ledger it was a traceback of every query over the fleet."""
+    ledger = odd(ctime_ms=ctime_ms, stores_ctime=True)
+
+    assert [row["ctime"] for row in read(fleet, ledger, view="ledgers")] == [None]
+    assert [row["ledger_ctime"] for row in read(fleet, ledger, columns="ledger_ctime")] == [None] * 3
+
+
+def test_a_ledger_of_unknown_age_that_a_timestamp_leaves_out_is_told(
+    fleet: LocalFleet, odd: Callable[..., LedgerId], caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = odd(ctime_ms=-1, stores_ctime=True)
+
+    assert entries(fleet, ledger, startingTimestamp="2020-01-31") == []
+    assert (
+        f"do not say when they were created (to read them, name them with ledgers): the first is ledger {ledger}"
+        in (caplog.text)
+    )
+
+
+def test_an_offset_of_a_ledger_that_the_query_does_not_read_is_told(fleet: LocalFleet) -> None:
+    with pytest.raises(errors.BadInput, match="startingOffsets or endingOffsets names ledger 999999, which the query"):
+        spark_support.rows(fleet.uri, ledgerFilter="app=nobody", startingOffsets='{"999999": 5}')
+    assert not spark_support.rows(
+        fleet.uri, ledgerFilter="app=nobody", startingOffsets='{"999999": 5}', failOnDataLoss="false"
+    )
+
+
+def test_entries_that_a_person_declared_lost_are_told_in_that_person_s_words(
+    fleet: LocalFleet, client: BlockingClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They were told with "run the audit", which calls such a ledger whole; and counted as owed by their bookies."""
+    bookies = [BookieId(one.bookie_id) for one in fleet.bookies[:2]]
+    ledger = spark_ledgers.plant(client, bookies, 9, lambda entry, _, body: None if entry == 3 else body)
+    lost = lost_entries.Act("ann", "disk\nburnt", 1, (), ((EntryId(3), EntryId(3)),))
+
+    async def declare(one: Client) -> None:
+        ledgers = one.shared.ledgers
+        stored, version = await ledgers.get(ledger)
+        await ledgers.put(ledger, stored.with_custom(lost_entries.KEY, lost_entries.dump([lost])), version)
+
+    client.run(declare)
+
+    with pytest.raises(errors.NoSuchEntry) as raised:
+        read(fleet, ledger)
+    assert str(raised.value) == (
+        f"ledger {ledger} entry 3 was acknowledged, and declared lost by ann: disk\\nburnt; to read on, set "
+        "failOnDataLoss=false"
+    )
+    assert entries(fleet, ledger, failOnDataLoss="false") == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert f"the first: ledger {ledger} entry 3: it was declared lost by ann" in caplog.text
+    promised = read(fleet, ledger, view="replicas")
+    assert [(row["first_entry"], row["last_entry"], row["entries"]) for row in promised] == [(0, 8, 8)] * 2
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (["a"], "ledger id 'a' in column ledger_id"),
+        ([1, None], "ledger id None in column ledger_id"),
+        ([1.5], "ledger id 1.5 in column"),
+        ([True], "ledger id True in column"),
+        ([-5], "ledger id -5 in column"),
+        (pa.array([2**64 - 1], pa.uint64()), "ledger id 18446744073709551615 in column"),
+        (None, "No match for FieldRef.Name"),
+    ],
+)
+def test_a_table_of_ids_that_is_none_is_told(tmp_path: Path, column: list[object] | pa.Array | None, said: str) -> None:
+    path = tmp_path / "ids.parquet"
+    pyarrow.parquet.write_table(pa.table({"x": [1]} if column is None else {"ledger_id": column}), path)
+
+    with pytest.raises(errors.BadInput, match=f"ledgerIdsFrom: .*ids.parquet cannot be used: {said}") as raised:
+        planning._ids_in(str(path))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_list_of_ids_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_bytes(b"\xef\xbb\xbf7\r\n8\r\n")
+
+    assert planning._ids_in(str(path)) == [7, 8]
 
 
 # ---- metadata views --------------------------------------------------------------------------------------------------

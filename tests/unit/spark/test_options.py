@@ -1,5 +1,6 @@
 """What a query may say, and how it is told that it said something else (docs/PIPELINE.md, "Options")."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,38 @@ def test_options_that_contradict_each_other_are_refused_by_name(given: dict[str,
 def test_an_offset_of_a_ledger_that_is_not_read_is_refused() -> None:
     assert "endingOffsets names ledger 9, which ledgers leaves out" in refusal(
         ledgers="1-8,10", startingOffsets='{"10": 5}', endingOffsets='{"9": 5}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ledgers": "[" * 100_000}, "ledgers: .*is not a list of ledger ids"),
+        ({"ledgers": "[1,"}, "ledgers: '\\[1,' is not a list of ledger ids like"),
+        ({"ledgers": "[-1]"}, "ledgers: '\\[-1\\]' is not a list of ledger ids like"),
+        ({"ledgers": "[" + "9" * 5_000 + "]"}, "ledgers: .*5002 characters.* is not a list"),
+        ({"startingOffsets": '{"a":' * 100_000}, "startingOffsets: .*500000 characters.* is neither"),
+        ({"endingOffsets": '{"17": 1, "17": 5}'}, "endingOffsets: .* names ledger 17 twice"),
+        ({"endingOffsets": '{"17": 1, "017": 5}'}, "endingOffsets: .* names ledger 17 twice"),
+        ({"endingOffsets": '[["17", 1]]'}, "endingOffsets: .* is neither"),
+        ({"startingTimestamp": "20260131"}, "startingTimestamp: 20260131 milliseconds are in the year 1970: say it"),
+        ({"startingTimestamp": "1769860800"}, "startingTimestamp: 1769860800 milliseconds are in the year 1970"),
+        ({"minPartitions": "9" * 5_000}, "minPartitions: .*5000 characters.* is not a positive number below"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_by_name_and_not_repeated_at_length(
+    given: dict[str, str], said: str
+) -> None:
+    told = refusal(**given)
+
+    assert re.search(said, told)
+    assert len(told) < 400
+
+
+def test_the_view_of_bookies_takes_no_option_that_chooses_ledgers() -> None:
+    """It took them, and showed all bookies."""
+    assert "ledgers, startingTimestamp cannot be used with view=bookies" in refusal(
+        view="bookies", ledgers="7", startingTimestamp="2026-01-31"
     )
 
 

@@ -2,9 +2,11 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.base.units import KIB, MIB
 from pyspark_bookkeeper import partitions
@@ -75,6 +77,25 @@ def test_a_wish_for_many_partitions_is_granted_where_entries_suffice() -> None:
     assert len(partitions.plan([piece(1, 1_000)], limits(at_least=16))) == 16
     assert len(partitions.plan([piece(1, 3)], limits(at_least=16))) == 3
     assert partitions.plan([], limits(at_least=16)) == []
+
+
+@settings(deadline=None)
+@given(PIECES, st.integers(1, 4_000), st.sampled_from([128 * KIB, 128 * MIB, 1 << 34]))
+def test_a_wish_for_partitions_is_granted_whatever_the_sizes(
+    pieces: list[Piece], at_least: int, bytes_max: int
+) -> None:
+    """Shares below a millionth of a partition were rounded, and heavy ledgers of few entries took others' shares."""
+    planned = partitions.plan(pieces, limits(bytes_max=bytes_max, at_least=at_least))
+
+    assert len(planned) >= min(at_least, sum(one.entries for one in pieces))
+
+
+@pytest.mark.parametrize(
+    "of", [limits(at_least=10**18), limits(entries_max=1), limits(bytes_max=1)], ids=["wish", "entries", "bytes"]
+)
+def test_more_tasks_than_a_driver_holds_are_refused_with_the_ledger_that_makes_them(of: Limits) -> None:
+    with pytest.raises(errors.BadInput, match=r"would be \d{10,} tasks, \d{10,} for ledger 7 alone.*: raise"):
+        partitions.plan([piece(6, 1), piece(7, 1 << 36)], of)
 
 
 def test_neighbouring_tasks_begin_with_different_bookies() -> None:
