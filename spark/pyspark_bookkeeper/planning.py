@@ -85,6 +85,19 @@ def _tell_unreadable(
         )
 
 
+def check_still_there(
+    options: SourceOptions, planned: Collection[LedgerId], unreadable: Mapping[LedgerId, str]
+) -> None:
+    """In a task, judge the `planned` ledgers of which there is no record to read any more, as `select` does on the
+    driver. `unreadable`: those whose records are there. Raises LedgerMissing, BadInput."""
+    named = planned if options.ledger_ids_from is not None else set(selection.required(options, None)) & set(planned)
+    if options.view is not View.LEDGERS:  # which has a row for each
+        _tell_unreadable(options, unreadable, named=named)
+    deleted = set(named) - set(unreadable)
+    if deleted and options.fail_on_data_loss:
+        raise selection.deleted(min(deleted))
+
+
 def _listed(options: SourceOptions, wanted: Ranges) -> Iterable[LedgerId]:
     if ranges.size(wanted) <= selection.ASKED_ONE_BY_ONE_MAX:
         return [LedgerId(one) for each in wanted for one in each.ids]

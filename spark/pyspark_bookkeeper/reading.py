@@ -16,6 +16,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.base.text import one_line
 from bookie.blocking import BlockingClient, BlockingReader
 from bookie.metadata.lost_entries import Act
+from pyspark_bookkeeper import selection
 from pyspark_bookkeeper.options import OnCorrupt, SourceOptions
 from pyspark_bookkeeper.partitions import Piece
 from pyspark_bookkeeper.rows import ROWS_MAX, Corrupt, RowBatcher, RowRun
@@ -47,7 +48,7 @@ def read_entries(
             reader = _open(client, piece)
         except errors.LedgerMissing:
             if options.fail_on_data_loss:
-                raise _deleted(piece.ledger_id) from None
+                raise selection.deleted(piece.ledger_id) from None
             left_out.add(piece.ledger_id, piece.start, piece.entries, "the ledger is gone")
             continue
         with reader:
@@ -110,7 +111,7 @@ def _read_piece(
         except BookieError as error:
             if _is_deleted(client, piece.ledger_id):
                 if options.fail_on_data_loss:
-                    raise _deleted(piece.ledger_id) from error
+                    raise selection.deleted(piece.ledger_id) from error
                 left_out.add(piece.ledger_id, next_entry, piece.end - next_entry, "the ledger is gone")
                 return
             if not isinstance(error, errors.NoSuchEntry | errors.NoSuchLedger):
@@ -132,13 +133,6 @@ def _is_deleted(client: BlockingClient, ledger_id: LedgerId) -> bool:
     except BookieError:
         return False  # nobody knows: the first failure tells more
     return False
-
-
-def _deleted(ledger_id: LedgerId) -> errors.LedgerMissing:
-    return errors.LedgerMissing(
-        f"ledger {ledger_id} was deleted after the query was planned: load() the DataFrame again, since Spark keeps "
-        "its plan, or set failOnDataLoss=false"
-    )
 
 
 def _lost(ledger_id: LedgerId, entry_id: int, act: Act | None) -> str:

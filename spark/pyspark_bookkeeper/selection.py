@@ -35,6 +35,14 @@ def is_selected(options: SourceOptions, metadata: LedgerMetadata) -> bool:
     return options.starting_timestamp_ms is None or metadata.ctime_ms >= options.starting_timestamp_ms
 
 
+def deleted(ledger_id: LedgerId) -> errors.LedgerMissing:
+    """Return the error of a ledger that was there when the query was planned."""
+    return errors.LedgerMissing(
+        f"ledger {ledger_id} was deleted after the query was planned: load() the DataFrame again, since Spark keeps "
+        "its plan, or set failOnDataLoss=false"
+    )
+
+
 def why_endless(metadata: LedgerMetadata) -> str:
     """Return why nobody can plan a read of this ledger: its record claims more entries than any has; "" when it does
     not. Any client can write such a record."""

@@ -76,10 +76,13 @@ class ViewReader(DataSourceReader):
         rows_of = ledger_rows if self._options.view is View.LEDGERS else replica_rows
         unreadable: dict[LedgerId, str] = {}
         found = fleet.client(self._options.connection).snapshot(partition.ledger_ids, unreadable=unreadable)
+        gone = dict.fromkeys(partition.ledger_ids)
         for ledger_id, metadata, version in found:
+            gone.pop(ledger_id, None)
             yield from rows_of(ledger_id, metadata, version)
         if self._options.view is View.LEDGERS:
             yield from (unreadable_row(*one) for one in unreadable.items())
+        planning.check_still_there(self._options, gone, unreadable)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------

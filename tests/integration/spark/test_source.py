@@ -529,6 +529,39 @@ def test_the_view_of_ledgers_tells_their_metadata(fleet: LocalFleet, client: Blo
     assert row["custom"] == [("app", b"views")]
 
 
+def test_a_view_of_a_named_ledger_that_is_gone_or_spoilt_since_the_plan_says_so(
+    fleet: LocalFleet, client: BlockingClient, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark keeps the plan: the next query on the DataFrame had no rows of it, and no word."""
+    ledger = spark_ledgers.write(client, 3)
+    (tmp_path / "ids").write_text(f"{ledger}\n")
+
+    def plan(view: str, **given: str) -> Callable[[], list[dict[str, Any]]]:
+        reader, planned, _ = spark_support.plan(fleet.uri, view=view, **given)
+        return lambda: [row for one in planned for row in spark_support.rows_of(reader, one)]
+
+    def spoil_of(one: Client) -> Any:
+        ledgers = one.shared.ledgers
+        return ledgers.store.put(ledgers.path(ledger), b"no record at all", ANY_VERSION)
+
+    named = [plan("replicas", ledgers=str(ledger)), plan("replicas", ledgerIdsFrom=str(tmp_path / "ids"))]
+    listed, ranged = plan("ledgers", ledgers=str(ledger)), plan("replicas", ledgers=f"{ledger}-{ledger + 1}")
+    careless = plan("replicas", ledgers=str(ledger), failOnDataLoss="false")
+    client.run(spoil_of)
+
+    for rows in named:
+        with pytest.raises(errors.BadInput, match=f"the metadata of ledger {ledger} cannot be read"):
+            rows()
+    assert [row["state"] for row in listed()] == ["UNREADABLE"]
+    assert ranged() == []
+    assert f"the first is ledger {ledger}" in caplog.text
+    client.delete(ledger)
+    for rows in (*named, listed):
+        with pytest.raises(errors.LedgerMissing, match=f"ledger {ledger} was deleted after the query was planned"):
+            rows()
+    assert (ranged(), careless()) == ([], [])
+
+
 def test_the_view_of_replicas_counts_what_each_bookie_should_hold(fleet: LocalFleet, client: BlockingClient) -> None:
     ledger = spark_ledgers.write(client, 100)
 
