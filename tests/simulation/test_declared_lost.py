@@ -178,6 +178,7 @@ async def test_a_copy_on_a_bookie_that_the_ledger_names_no_more_is_brought_back(
     assert metadata is not None
     names = metadata.last_segment.bookies
     await emptied(cluster, names)
+    await cluster.until(lambda: set(names) <= set(person.client.shared.watcher.records), "the person sees them")
 
     wanted = await planning(person, writer, *names)
     assert set(wanted.found.values()) == {moved}

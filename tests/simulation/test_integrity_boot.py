@@ -608,6 +608,29 @@ async def test_volumes_of_an_earlier_boot_are_repaired_under_a_grant_that_gives_
     await is_whole(cluster, app, bookie, writers)
 
 
+@story(on_cluster, 38, bookies=4, regeneration=GATED, journal_write_data=True)
+async def test_a_log_of_an_earlier_boot_that_ends_before_what_the_index_has_is_read_and_not_believed(
+    cluster: SimCluster,
+) -> None:
+    """The log is there, and shorter than the index says: only a look at the bytes tells."""
+    app = await cluster.client("app")
+    bookie = member_of(cluster, await written(app))
+    await bookie.node.do(store_of(bookie).flush())
+    old = volumes_support.snapshot(bookie.node.image, LEDGERS)
+    writers = await six(cluster, app, bookie)
+    await bookie.node.do(store_of(bookie).flush())
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "stopped")
+    await back(cluster, bookie)
+    bookie.crash()
+    volumes_support.put_back(bookie.node.image, old)
+    await its_session_ended(cluster, bookie)
+
+    await granted_with_what_it_has(cluster, bookie)
+
+    assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
+
+
 @EITHER_FORM
 @story(on_cluster, 18, bookies=4, regeneration=GATED, given=("phase_one",))
 async def test_what_went_back_in_time_denies_nothing_from_the_first_request_on(cluster: SimCluster) -> None:

@@ -17,7 +17,8 @@ from bookie.base.ids import BookieId, EntryId
 from bookie.base.units import NS_PER_MS
 from bookie.client import LedgerReader, LedgerWriter
 from bookie.integrity.options import BOUND, SCAN
-from bookie.sim.cluster import ClientNode, SimCluster
+from bookie.metadata import paths
+from bookie.sim.cluster import ROOT, ClientNode, SimCluster
 from bookie.sim.disk import WriteFault
 from bookie.sim.node import Defect, ProcessEnd
 from legacy_support import JavaBookie, JavaWriter
@@ -357,6 +358,10 @@ async def the_same_by_javas_writer(cluster: SimCluster) -> int:
     for number in range(5):
         await writer.append(b"entry %d" % number)
     await restart(cluster, *cluster.bookies, how=ProcessEnd.POWER_CUT)
+    names = [BookieId(name) for name in cluster.bookies]
+    registered = [f"{paths.available(ROOT)}/{name}" for name in names]
+    await cluster.until(lambda: set(registered) <= set(cluster.simulation.keeper.tree.nodes), "all are registered")
+    await c1(c1.client.shared.watcher.look(names))  # or it ends its connections when it hears of the new processes
     await writer.force()
     for number, payload in enumerate(writer.payloads):
         cluster.oracle.acknowledged(writer.id, EntryId(number), payload)
