@@ -37,7 +37,7 @@ class Value:
             return None
         try:
             # Python reads more than Java does: 1_000, and the digits of other scripts.
-            if self.setting.parse in (int, float) and not (self.text.isascii() and "_" not in self.text):
+            if self.setting.parse in (int, float) and (not self.text.isascii() or "_" in self.text):
                 raise ValueError("a number")
             parsed = self.setting.parse(self.text)
             if isinstance(parsed, float) and not math.isfinite(parsed):

@@ -9,10 +9,11 @@ from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from bookie.base.ids import EntryId, LedgerId
+from bookie.storage import heads
 from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
 from bookie.storage.write_cache import CacheGeneration
 
-_HEAD: Final = struct.Struct(">qqq")  # what an entry begins with: its ledger, its id, a LAC (`heads`)
+_HEAD: Final = heads.HEAD
 _IDS: Final = struct.Struct(">qq")
 _HEAD_SIZE: Final = _HEAD.size
 _UNKNOWN_LAST: Final = int(UNKNOWN_LAST)

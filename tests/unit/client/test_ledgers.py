@@ -68,16 +68,21 @@ def test_creates_and_changes_whose_answers_are_lost_happen_exactly_once() -> Non
         machine.run(story)
 
 
+async def opened(machine: sim_support.Machine) -> tuple[MetadataStore, LedgerStore]:
+    """A cluster's metadata store and its ledgers, as a client opens them."""
+    world = machine.begin()
+    store = await world.metadata_stores.connect(URI, session_timeout_ms=5_000)
+    await persistent_format(store, world.entropy)
+    return store, await cluster.open_ledgers(store, paths.parse_uri(URI))
+
+
 def test_when_the_short_ids_are_used_up_long_ones_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     """CONFORMANCE.md#P2: as if there were three numbers before each overflow, and not 2^31 - 1."""
     monkeypatch.setattr(paths, "SHORT_ID_END", 3)
     machine = sim_support.Machine(1)
 
     async def story() -> None:
-        world = machine.begin()
-        store = await world.metadata_stores.connect(URI, session_timeout_ms=5_000)
-        await persistent_format(store, world.entropy)
-        ledgers = await cluster.open_ledgers(store, paths.parse_uri(URI))
+        _, ledgers = await opened(machine)
         made = [await ledgers.create(a_ledger(ctoken=number + 1)) for number in range(8)]
 
         long, longer = 1 << 32, 2 << 32
@@ -120,10 +125,7 @@ def test_what_a_stranger_left_beside_the_long_id_generator_makes_no_id() -> None
     machine = sim_support.Machine(1)
 
     async def story() -> None:
-        world = machine.begin()
-        store = await world.metadata_stores.connect(URI, session_timeout_ms=5_000)
-        await persistent_format(store, world.entropy)
-        ledgers = await cluster.open_ledgers(store, paths.parse_uri(URI))
+        store, ledgers = await opened(machine)
         base = paths.idgen_long("/deep/ledgers")
         for name in ("HOB-0000000002", "HOB-9999999999", "HOB-2147483648", "xxxx0000000005", "HOB-x", "lost+found"):
             await store.create(f"{base}/{name}", b"", parents=True)
