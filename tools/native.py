@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = (
     "bookie/base/varint.py",
     "bookie/storage/block.py",
+    "bookie/storage/deltas.py",
     "bookie/storage/entrylog/format.py",
     "bookie/storage/journal/batch.py",
     "bookie/storage/journal/format.py",

@@ -20,7 +20,6 @@ COUNT: Final = 1 << SHIFT
 _SLOT_MASK: Final = COUNT - 1
 _PRESENT_SIZE: Final = 4
 _ALL: Final = (2**COUNT - 1).to_bytes(_PRESENT_SIZE, "big")
-_WHOLE_SIZE: Final = _PRESENT_SIZE + COUNT * location.SIZE
 KEY: Final = struct.Struct(">cqq")  # "E", ledger, number of the block
 assert COUNT == 8 * _PRESENT_SIZE
 
@@ -87,53 +86,10 @@ def keys(ledger_ids: list[LedgerId], entry_ids: list[EntryId], bounds: list[int]
     return found
 
 
-class Tails:
-    """Of each of some ledgers the row that was written last, unless it is full, as the index has it: a writer's next
-    entry goes there. Holds at most `count_max`; what does not fit is looked up."""
-
-    def __init__(self, count_max: int) -> None:
-        self._rows: dict[LedgerId, tuple[bytes, bytes]] = {}
-        self._count_max = count_max
-        self._refused = 0
-
-    def rows(
-        self, ledger_ids: list[LedgerId], bounds: list[int], keys: list[bytes]
-    ) -> tuple[list[bytes | None], list[int]]:
-        """Return the row of each block between two of `bounds`, None for one to be replaced whole; and the places of
-        those that must be looked up."""
-        found: list[bytes | None] = []
-        unknown: list[int] = []
-        for place in range(len(keys)):
-            start = bounds[place]
-            row: bytes | None = None
-            if bounds[place + 1] - start < COUNT:
-                tail = self._rows.get(ledger_ids[start])
-                if tail is not None and tail[0] == keys[place]:
-                    row = tail[1]
-                else:
-                    unknown.append(place)
-            found.append(row)
-        return found, unknown
-
-    def keep(self, ledger_ids: list[LedgerId], bounds: list[int], keys: list[bytes], values: list[bytes]) -> None:
-        """Note what was written. Every row that the index writes must come here, or one that is kept would be older."""
-        tails = self._rows
-        for place in range(len(keys)):
-            ledger_id, row = ledger_ids[bounds[place]], values[place]
-            if len(row) == _WHOLE_SIZE:
-                tails.pop(ledger_id, None)
-            elif len(tails) < self._count_max or ledger_id in tails:
-                tails[ledger_id] = keys[place], row
-            else:
-                # More ledgers in turn than fit: some stay, as of the one that waited longest none would be met again.
-                self._refused += 1
-        if self._refused > 16 * self._count_max:  # those that stay may be of ledgers that nobody writes any more
-            tails.clear()
-            self._refused = 0
-
-    def forget(self, ledger_id: LedgerId) -> None:
-        """Forget a ledger whose rows are removed."""
-        self._rows.pop(ledger_id, None)
+def partly(bounds: list[int]) -> list[int]:
+    """Return the places of those blocks between two of `bounds` that are not whole: what else is in them must be looked
+    up."""
+    return [place for place in range(len(bounds) - 1) if bounds[place + 1] - bounds[place] < COUNT]
 
 
 def find(row: bytes, entry_id: EntryId) -> Location | None:

@@ -1,7 +1,7 @@
 """The order in which a checkpoint makes things durable: entry logs, index, mark, journal trim. One task runs it.
 
-    rotate ─► append to entry logs ─► sync logs ─► index: log id, deletions, use, locations, rows, mark ─► flush ─► trim
-              (1)                     (2)          (3)                                                      (4)      (5)
+    rotate ─► append to entry logs ─► sync logs ─► index: log id, deletions, use, places, facts, mark ─► flush ─► trim
+              (1)                     (2)          (3)                                                    (4)      (5)
 
 CRASH, at any point: before (4) returns, the durable index is the old one (or a prefix of (3), whose locations point at
 bytes synced in (2), and which lacks the mark); the journal from the old mark on is untouched and replays. After (4) the
@@ -9,6 +9,10 @@ mark and all it covers are durable together. (5) removes only files before every
 
 What a log holds of whom ("use") goes before the locations in it: copied and unjournaled entries are found again by a
 durable prefix alone, and the collector drops a log of which no use is known.
+
+Use, LACs and the locations of ledgers with few entries go into deltas (`deltas`), one row for some thousand ledgers;
+every few checkpoints, and before the log that they name is one that the collector looks at, rows are made of them.
+CRASH: rows first, then the deltas go, then the mark; what both say is the same.
 
 A failure keeps the generation, the dirty rows and the earned marks (spec/storage.md#E3, E4): the next checkpoint
 finishes this one before it begins another, and no mark moves meanwhile. Facts are written however empty the cache is
@@ -21,16 +25,17 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import LedgerId
+from bookie.base.ids import INVALID_ENTRY_ID
 from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
-from bookie.storage import block, run
+from bookie.storage import run
 from bookie.storage.entrylog import format as log_format
-from bookie.storage.index import Index, LogUse, Placed
+from bookie.storage.index import Index, LogUse
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
+from bookie.storage.run import Placed
 from bookie.storage.stats import StorageStats
 from bookie.storage.write_cache import CacheGeneration
 
@@ -38,16 +43,22 @@ from bookie.storage.write_cache import CacheGeneration
 # of 100 B 3 ms. Each batch is a hop to the disk's thread: with a quarter of it an unjournaled add cost 6.0 us, not 5.3.
 LOG_BATCH_BYTES = 2 * MIB
 INDEX_BATCH_COUNT = 2048
-_BLOCKS_COUNT = 1024  # rows of entries: each is looked up, made anew and written, in most of a microsecond
+_ENTRIES_COUNT = 4096  # of ledgers with few entries each takes half a microsecond, of others the row of its block
 assert LOG_BATCH_BYTES < 64 * MIB
 _SHORT_RETRY_MS = 200  # after a shortage of descriptors or memory, which passes sooner than a full disk
 _TRIED_AGAIN = (errors.DiskFull, errors.OutOfResources, errors.PartitionFailed)
 
 
 async def checkpoint(
-    partition: Partition, marks: Callable[[], tuple[JournalPosition, ...]], stats: StorageStats
+    partition: Partition,
+    marks: Callable[[], tuple[JournalPosition, ...]],
+    stats: StorageStats,
+    *,
+    is_last: bool = False,
 ) -> bool:
     """Make everything durable that `partition` held at the call; return False when there was nothing to do.
+
+    `is_last`: leave no deltas. A checkpoint that has nothing else to do leaves none either.
 
     Raises DiskFull and OutOfResources (may be tried again), PartitionFailed (never again in this life; nothing is lost,
     write cache and journal have it all), or what else the disk raised (then the node stops).
@@ -56,12 +67,13 @@ async def checkpoint(
         raise partition.failure
     if partition.flushing is None:
         earned = marks()
-        if partition.is_clean and earned == partition.marks:
+        is_idle = partition.is_clean and earned == partition.marks
+        if is_idle and partition.index.deltas.is_empty:
             return False
+        is_last = is_last or is_idle
         partition.rotate(earned)
     generation = partition.flushing
     assert generation is not None
-    touched = list(generation.ledgers)
     if partition.written is None:
         try:
             partition.written = await _write_logs(partition, generation)
@@ -74,9 +86,15 @@ async def checkpoint(
     # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of the new one.
     for ledger_id in partition.table.deleting:
         partition.index.forget(ledger_id, keep_row=ledger_id in partition.table.known)
-    await put_in_batches(partition.index, partition.index.use_pairs(partition.fresh_use))
-    await _put_entries(partition, written)
-    await _write_rows(partition, touched)
+    if partition.fresh_use:
+        partition.begin_deltas()
+        await _change_use(partition)
+        await _change_entries(partition, written)
+        partition.index.deltas.checkpoints += 1
+    await _write_rows(partition)
+    if not partition.index.deltas.is_empty and (is_last or _is_due(partition)):
+        await partition.index.write_changed_rows(partition.table.lac_rows_of)
+        partition.end_deltas()
     partition.save_marks()
     await partition.index.flush()
     stats.entries_flushed += sum(len(placed.entry_ids) for placed in written)
@@ -127,13 +145,32 @@ async def _forget_deleted(partition: Partition) -> None:
         table.forgotten(forgotten)
 
 
-async def _put_entries(partition: Partition, written: Sequence[Placed]) -> None:
-    """Step (3), entries: put their locations into the index; let other tasks run after every `_BLOCKS_COUNT` rows."""
-    for placed in written:
-        bounds = block.bounds(placed.ledger_ids, placed.entry_ids)
-        for start in range(0, len(bounds) - 1, _BLOCKS_COUNT):
-            partition.index.put_entries(placed, bounds[start : start + _BLOCKS_COUNT + 1])
+async def _change_use(partition: Partition) -> None:
+    """Step (3), use: put what the logs hold of whom now into the index, and the LACs of these ledgers."""
+    known = partition.table.known
+    for log_id, use in partition.fresh_use.items():
+        items = list(use.items())
+        for start in range(0, len(items), INDEX_BATCH_COUNT):
+            batch = items[start : start + INDEX_BATCH_COUNT]
+            found = [known.get(ledger_id) for ledger_id, _ in batch]
+            lacs = [INVALID_ENTRY_ID if ledger is None else ledger.lac for ledger in found]
+            partition.index.change_use(log_id, batch, lacs)
             await pause()
+
+
+async def _change_entries(partition: Partition, written: Sequence[Placed]) -> None:
+    """Step (3), entries: put their locations into the index; let other tasks run after every `_ENTRIES_COUNT`."""
+    for placed in written:
+        count = len(placed.entry_ids)
+        for start in range(0, count, _ENTRIES_COUNT):
+            partition.index.change_entries(run.part(placed, start, min(start + _ENTRIES_COUNT, count)))
+            await pause()
+
+
+def _is_due(partition: Partition) -> bool:
+    """Return True when the deltas should become rows: there are many, or they name a log that is full."""
+    deltas = partition.index.deltas
+    return deltas.are_many or any(log_id != partition.writer.current_id for log_id in deltas.use)
 
 
 async def put_in_batches(index: Index, pairs: Sequence[tuple[bytes, bytes]]) -> None:
@@ -143,16 +180,11 @@ async def put_in_batches(index: Index, pairs: Sequence[tuple[bytes, bytes]]) -> 
         await pause()
 
 
-async def _write_rows(partition: Partition, touched: Sequence[LedgerId]) -> None:
-    """Step (3), facts: write the rows of ledgers whose facts or entries changed. Each row is packed just before its
+async def _write_rows(partition: Partition) -> None:
+    """Step (3), facts: write the rows of ledgers whose facts changed. Each row is packed just before its
     write: one packed earlier would undo what `protect` wrote meanwhile."""
     table = partition.table
-    rows = dict(table.flushing)
-    for ledger_id in touched:  # the LAC of a ledger moves with its entries
-        ledger = table.known.get(ledger_id)
-        if ledger is not None:
-            rows[ledger_id] = ledger
-    waiting = list(rows.values())
+    waiting = list(table.flushing.values())
     for start in range(0, len(waiting), INDEX_BATCH_COUNT):
         batch = waiting[start : start + INDEX_BATCH_COUNT]
         partition.index.put_many(table.rows_of(batch))
@@ -220,7 +252,7 @@ class Checkpointer:
             waiting, self._waiting = self._waiting, []
             error: BookieError | None = None
             try:
-                await self.checkpoint_all()
+                await self.checkpoint_all(is_last=is_last)
             except BookieError as caught:
                 error = caught
                 self._stats.checkpoint_failures += 1
@@ -235,7 +267,7 @@ class Checkpointer:
             if error is not None and not isinstance(error, _TRIED_AGAIN):
                 return
 
-    async def checkpoint_all(self) -> None:
+    async def checkpoint_all(self, *, is_last: bool = False) -> None:
         """Checkpoint every partition, trim every journal to the least of their marks, resume suspended journals.
 
         A partition that is full or takes no writes holds up nothing of the others but the trim; its error is raised
@@ -247,7 +279,7 @@ class Checkpointer:
         trouble: BookieError | None = None
         for partition in self._partitions:
             try:
-                worked |= await self._checkpoint(partition)
+                worked |= await self._checkpoint(partition, is_last=is_last)
             except _TRIED_AGAIN as error:
                 trouble = trouble or error
         for number, journal in enumerate(self._journals):
@@ -262,10 +294,10 @@ class Checkpointer:
             self._stats.checkpoints += 1
             self._stats.checkpoint_ns += self._clock.monotonic_ns() - began_ns
 
-    async def _checkpoint(self, partition: Partition) -> bool:
+    async def _checkpoint(self, partition: Partition, *, is_last: bool) -> bool:
         if partition.flushing is not None:  # a failed one comes first, then what has gathered since
             await checkpoint(partition, self._marks, self._stats)
-        worked = await checkpoint(partition, self._marks, self._stats)
+        worked = await checkpoint(partition, self._marks, self._stats, is_last=is_last)
         partition.table.trim(partition.is_busy)
         return worked
 

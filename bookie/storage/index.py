@@ -3,6 +3,7 @@
     'E' ledger block   -> where the entries of that block are (`block`: 32 entries a row)
     'L' ledger         -> the ledger's durable facts (`ledgers`)
     'G' log ledger     -> what that log holds of that ledger: bytes, first and last entry     for collection
+    'D' number         -> what some checkpoints changed in the rows above since these were written    (`deltas`)
     'M' name           -> marks, highest log id, shape             few; the mark is written last
     'Q' ledger         -> why the ledger is quarantined            text; its row says limbo and state lost besides
     'X' ledger         -> epoch of the doubt that it left early    few; gone when that doubt is over (`doubt`)
@@ -11,19 +12,22 @@ Numbers in keys are big-endian and never negative, so byte order is numeric orde
 out so is told to `on_malformed` and has nothing to say; one that names no ledger is passed over.
 """
 
+import bisect
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
-from bookie.storage import block, doubt
+from bookie.storage import block, doubt, ledgers
+from bookie.storage import deltas as delta_rows
+from bookie.storage.deltas import Deltas
 from bookie.storage.doubt import Doubt
 from bookie.storage.location import Location
 from bookie.storage.pause import pause
-from bookie.storage.run import Held
+from bookie.storage.run import Held, Placed, part
 
 _LEDGER_KEY = struct.Struct(">cq")
 _USE_KEY = struct.Struct(">cIq")
@@ -33,13 +37,13 @@ FIRST, LAST = EntryId(0), EntryId(LEDGER_ID_MAX)
 FIRST_LEDGER = LedgerId(0)
 # Rows looked at before others get their turn: about 1 ms.
 SLICE_COUNT = 512
+_CHANGES_SLICE_COUNT = 1_024  # rows that are made anew: looked up, packed, written
 BLOCKS_SLICE_COUNT = SLICE_COUNT // block.COUNT
 _DOUBT = "doubt"
-# Ledgers whose last row of entries is kept in memory, some 350 bytes each: a look-up costs a checkpoint of many ledgers
-# as much as all else that it does for a row (docs/SPEED.md).
-_TAILS_MAX = 32_768
+_DELTA_KEY = struct.Struct(">cQ")
 
 Pairs = Sequence[tuple[bytes, bytes]]
+Rows = Iterator[tuple[bytes, bytes]]
 T = TypeVar("T")
 
 
@@ -98,12 +102,8 @@ class Use(NamedTuple):
 LogUse = dict[int, dict[LedgerId, Held]]  # by log
 
 
-class Placed(NamedTuple):
-    """Entries of any ledgers, ascending by ledger and id, and their packed locations: columns of one length."""
-
-    ledger_ids: list[LedgerId]
-    entry_ids: list[EntryId]
-    locations: list[bytes]
+def _use_pair(log_id: int, item: tuple[LedgerId, Held]) -> tuple[bytes, bytes]:
+    return _USE_KEY.pack(b"G", log_id, item[0]), _USE.pack(*item[1])
 
 
 def _unpack_use(pair: tuple[bytes, bytes]) -> tuple[int, LedgerId, Use]:
@@ -121,20 +121,40 @@ def _unpack_use(pair: tuple[bytes, bytes]) -> tuple[int, LedgerId, Use]:
     return log_id, LedgerId(ledger_id), Use(size, FIRST, LAST)
 
 
+def _with_changes(
+    stored: Rows, changed: Iterator[tuple[bytes, T]], combine: Callable[[T, bytes | None], bytes]
+) -> Rows:
+    """Yield rows ascending by key, each as `combine` makes it of what deltas changed of it and what is stored."""
+    key, change = next(changed, (None, None))
+    for stored_key, row in stored:
+        while key is not None and key < stored_key:
+            yield key, combine(cast(T, change), None)
+            key, change = next(changed, (None, None))
+        if key == stored_key:
+            yield stored_key, combine(cast(T, change), row)
+            key, change = next(changed, (None, None))
+        else:
+            yield stored_key, row
+    while key is not None:
+        yield key, combine(cast(T, change), None)
+        key, change = next(changed, (None, None))
+
+
 def _refuse_malformed(ledger_id: LedgerId, reason: str) -> None:
     raise errors.CorruptFile(reason)
 
 
 class Slices(Generic[T]):
     """Iterates over the rows of a range a slice at a time, and lets other tasks run between two. No cursor of the store
-    outlives a slice, so there is nothing to close (a generator would need it, when a caller leaves early)."""
+    outlives a slice, so there is nothing to close (a generator would need it, when a caller leaves early).
+
+    `rows_from` returns the rows of the range from a key on."""
 
     def __init__(
-        self, store: OrderedStore, start: bytes, end: bytes, count_max: int, unpack: Callable[[Pairs], T]
+        self, rows_from: Callable[[bytes], Rows], start: bytes, count_max: int, unpack: Callable[[Pairs], T]
     ) -> None:
-        self._store = store
+        self._rows_from = rows_from
         self._start = start
-        self._end = end
         self._count_max = count_max
         self._unpack = unpack
         self._is_first = True
@@ -146,7 +166,7 @@ class Slices(Generic[T]):
         if not self._is_first:
             await pause()
         self._is_first = False
-        pairs = list(itertools.islice(self._store.range(self._start, self._end), self._count_max))
+        pairs = list(itertools.islice(self._rows_from(self._start), self._count_max))
         if not pairs:
             raise StopAsyncIteration
         self._start = pairs[-1][0] + b"\0"
@@ -160,15 +180,26 @@ class Index:
     CorruptFile.
     """
 
-    def __init__(self, store: OrderedStore, *, tails_max: int = _TAILS_MAX) -> None:
+    def __init__(self, store: OrderedStore) -> None:
         self.store = store
         self.on_malformed: Callable[[LedgerId, str], None] = _refuse_malformed
-        self._tails = block.Tails(tails_max)
+        self.deltas = Deltas()
+
+    def load_deltas(self) -> None:
+        """Load what the deltas say, before anything else is asked: it wins over the rows. Raises CorruptFile."""
+        for key, value in self.store.range(b"D", b"E"):
+            if len(key) != _DELTA_KEY.size:
+                raise errors.CorruptFile(f"index: a key of {len(key)} bytes for a change")
+            self.deltas.apply(value)
+            self.deltas.next_number = _DELTA_KEY.unpack(key)[1] + 1
 
     # ---- entries --------------------------------------------------------------------------------------------------
 
     def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
         """Return the location of an entry's record; None when the index has none."""
+        changed = self.deltas.find(ledger_id, entry_id)
+        if changed is not None:
+            return changed
         row = self.store.get(block_key(ledger_id, entry_id))
         return None if row is None else self._find(ledger_id, entry_id, row)
 
@@ -182,56 +213,56 @@ class Index:
     def locate_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Location | None]:
         """Return what `locate` returns for each entry. Raises CorruptFile, StorageFailed for all of them."""
         rows = self.store.get_many([block_key(ledger_id, entry_id) for entry_id in entry_ids])
-        columns = zip(rows, entry_ids, strict=True)
-        return [None if row is None else self._find(ledger_id, entry_id, row) for row, entry_id in columns]
+        found = [
+            None if row is None else self._find(ledger_id, entry_id, row)
+            for row, entry_id in zip(rows, entry_ids, strict=True)
+        ]
+        if self.deltas.names(ledger_id):
+            changed = [self.deltas.find(ledger_id, entry_id) for entry_id in entry_ids]
+            found = [new or old for new, old in zip(changed, found, strict=True)]
+        return found
 
     def put_entries(self, placed: Placed, bounds: list[int] | None = None) -> None:
-        """Set the locations of entries; they replace earlier ones. One look-up and one write for the blocks of all.
+        """Set the locations of entries in their rows, of which no delta may say anything newer. One look-up and one
+        write for the blocks of all.
 
         `bounds`: of `placed` only the blocks between these places (`block.bounds`, or a part of it).
         """
         ledger_ids, entry_ids, locations = placed
         bounds = block.bounds(ledger_ids, entry_ids) if bounds is None else bounds
         keys = block.keys(ledger_ids, entry_ids, bounds)
-        rows, unknown = self._tails.rows(ledger_ids, bounds, keys)
-        if unknown:
-            found = self.store.get_many([keys[place] for place in unknown])
-            for place, row in zip(unknown, found, strict=True):
+        rows: list[bytes | None] = [None] * len(keys)
+        partly = block.partly(bounds)
+        if partly:
+            found = self.store.get_many([keys[place] for place in partly])
+            for place, row in zip(partly, found, strict=True):
                 rows[place] = row
         try:
             values = block.pack_all(entry_ids, locations, bounds, rows)
         except errors.CorruptFile:
-            values = [self._pack(placed, bounds, place, row) for place, row in enumerate(rows)]
+            # CRASH: that entries are gone is in the index before the row that said where they were goes.
+            values = [
+                self._combine(part(placed, start, end), row)
+                for (start, end), row in zip(itertools.pairwise(bounds), rows, strict=True)
+            ]
         self.put_many(list(zip(keys, values, strict=True)))
-        self._tails.keep(ledger_ids, bounds, keys, values)
-
-    def _pack(self, placed: Placed, bounds: list[int], place: int, row: bytes | None) -> bytes:
-        """Return the row of one block, in place of `row`, which may be one that cannot be read."""
-        start, end = bounds[place], bounds[place + 1]
-        entry_ids, locations = placed.entry_ids[start:end], placed.locations[start:end]
-        try:
-            return block.pack(entry_ids, locations, row)
-        except errors.CorruptFile as error:
-            # CRASH: that entries are gone from here is in the index before the row that said where they were goes.
-            self.on_malformed(placed.ledger_ids[start], str(error))
-            return block.pack(entry_ids, locations, None)
 
     def last_entry(self, ledger_id: LedgerId) -> EntryId | None:
         """Return the highest indexed entry id of a ledger."""
+        found = [entry_id for entry_id, _ in self.deltas.entries_of(ledger_id)[-1:]]
         pair = self.store.last_in(block_key(ledger_id, FIRST), _after_entries(ledger_id))
-        if pair is None:
-            return None
-        try:
-            return block.last_in(pair[1], _unpack_block_key(pair[0])[1])
-        except errors.CorruptFile as error:
-            self.on_malformed(ledger_id, str(error))
-            return None
+        if pair is not None:
+            try:
+                found.append(block.last_in(pair[1], _unpack_block_key(pair[0])[1]))
+            except errors.CorruptFile as error:
+                self.on_malformed(ledger_id, str(error))
+        return max(found, default=None)
 
     def locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
     ) -> Iterator[tuple[EntryId, Location]]:
         """Yield a ledger's indexed entries from `first` to `last` (inclusive), ascending, as they are at this call."""
-        pairs = self.store.range(block_key(ledger_id, first), block_key(ledger_id, last) + b"\0")
+        pairs = self._entry_rows([ledger_id], block_key(ledger_id, first), block_key(ledger_id, last) + b"\0")
         return (found for pair in pairs for found in self._locations_in(ledger_id, pair, first, last))
 
     def walk_locations(
@@ -242,8 +273,35 @@ class Index:
         def unpack(pairs: Pairs) -> list[tuple[EntryId, Location]]:
             return [found for pair in pairs for found in self._locations_in(ledger_id, pair, first, last)]
 
-        start, end = block_key(ledger_id, first), block_key(ledger_id, last) + b"\0"
-        return Slices(self.store, start, end, BLOCKS_SLICE_COUNT, unpack)
+        end = block_key(ledger_id, last) + b"\0"
+        return Slices(
+            lambda start: self._entry_rows([ledger_id], start, end),
+            block_key(ledger_id, first),
+            BLOCKS_SLICE_COUNT,
+            unpack,
+        )
+
+    def _entry_rows(self, ledger_ids: Sequence[LedgerId], start: bytes, end: bytes) -> Rows:
+        """Return the rows of entries from `start` to `end` (exclusive) with what deltas say of `ledger_ids`, the only
+        ones in that range of which they may say something."""
+        changed = ((key, change) for key, change in self._changed_blocks(ledger_ids) if start <= key < end)
+        return _with_changes(self.store.range(start, end), changed, self._combine)
+
+    def _changed_blocks(self, ledger_ids: Sequence[LedgerId]) -> Iterator[tuple[bytes, Placed]]:
+        """Return the key of each block of these ledgers that deltas changed, and the changed entries; ascending."""
+        for ledger_id in ledger_ids:
+            placed = self.deltas.placed_of([ledger_id])
+            bounds = block.bounds(placed.ledger_ids, placed.entry_ids)
+            for start, end in itertools.pairwise(bounds):
+                yield block_key(ledger_id, placed.entry_ids[start]), part(placed, start, end)
+
+    def _combine(self, changed: Placed, row: bytes | None) -> bytes:
+        """Return the row of one block with the entries that were changed in it; a row that cannot be read is told."""
+        try:
+            return block.pack(changed.entry_ids, changed.locations, row)
+        except errors.CorruptFile as error:
+            self.on_malformed(changed.ledger_ids[0], str(error))
+            return block.pack(changed.entry_ids, changed.locations, None)
 
     def _locations_in(
         self, ledger_id: LedgerId, pair: tuple[bytes, bytes], first: EntryId, last: EntryId
@@ -259,7 +317,7 @@ class Index:
 
     def all_locations(self) -> Iterator[tuple[LedgerId, EntryId, Location]]:
         """Yield all indexed entries of all ledgers, ascending."""
-        for key, row in self.store.range(b"E", b"F"):
+        for key, row in self._entry_rows(self.deltas.ledgers(), b"E", b"F"):
             ledger_id, _ = _unpack_block_key(key)
             for entry_id, location in self._locations_in(ledger_id, (key, row), FIRST, LAST):
                 yield ledger_id, entry_id, location
@@ -267,17 +325,22 @@ class Index:
     # ---- ledgers --------------------------------------------------------------------------------------------------
 
     def row(self, ledger_id: LedgerId) -> bytes | None:
-        return self.store.get(ledger_key(ledger_id))
+        """Return a ledger's row, with the LAC that deltas have of it."""
+        return self._with_lac(ledger_id, self.store.get(ledger_key(ledger_id)))
+
+    def _with_lac(self, ledger_id: LedgerId, row: bytes | None) -> bytes | None:
+        lac = self.deltas.lacs.get(ledger_id)
+        return row if row is None or lac is None else ledgers.with_lac(row, lac)
 
     def rows(self) -> Iterator[tuple[LedgerId, bytes]]:
         """Yield every ledger's row, ascending by id."""
         for key, value in self.store.range(b"L", b"M"):
             for ledger_id in _ledger_ids([(key, value)]):
-                yield ledger_id, value
+                yield ledger_id, self._with_lac(ledger_id, value) or value
 
     def walk_ledgers(self, first: LedgerId = FIRST_LEDGER) -> "Slices[list[LedgerId]]":
         """Return the ids of all ledgers from `first` on that have a row, ascending, in slices."""
-        return Slices(self.store, ledger_key(first), b"M", SLICE_COUNT, _ledger_ids)
+        return Slices(lambda start: self.store.range(start, b"M"), ledger_key(first), SLICE_COUNT, _ledger_ids)
 
     def quarantined(self) -> Iterator[tuple[LedgerId, str]]:
         """Yield every quarantined ledger, ascending, and the reason."""
@@ -287,7 +350,7 @@ class Index:
 
     def greatest_ledger(self) -> LedgerId | None:
         """Return the greatest id of a ledger that any row of entries, facts or quarantine is about."""
-        found: list[LedgerId] = []
+        found = self.deltas.ledgers()[-1:]
         for table, after in ((b"E", b"F"), (b"L", b"M"), (b"Q", b"R")):
             end = after
             while (pair := self.store.last_in(table, end)) is not None:
@@ -301,8 +364,11 @@ class Index:
 
     def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
         """Remove a ledger's entries, and its row unless the ledger was created again since its deletion."""
-        self._tails.forget(ledger_id)
         self.store.delete_range(block_key(ledger_id, FIRST), _after_entries(ledger_id))
+        if self.deltas.names(ledger_id):
+            # CRASH: after its rows of entries: without the deltas these would say again what they said before.
+            self._put_delta(delta_rows.pack_forgotten([ledger_id]))
+            self.deltas.take_forgotten([ledger_id])
         if not keep_row:
             self.store.write([DeleteRow(ledger_key(ledger_id)), DeleteRow(quarantine_key(ledger_id))])
 
@@ -331,13 +397,9 @@ class Index:
 
     # ---- use of logs ----------------------------------------------------------------------------------------------
 
-    def use_pairs(self, use: LogUse) -> list[tuple[bytes, bytes]]:
-        """Return rows that record what each log holds of each ledger."""
-        return [
-            (_USE_KEY.pack(b"G", log_id, ledger_id), _USE.pack(*held))
-            for log_id, ledgers in use.items()
-            for ledger_id, held in ledgers.items()
-        ]
+    def put_use(self, log_id: int, use: Iterable[tuple[LedgerId, Held]]) -> None:
+        """Put what a log holds of ledgers into rows."""
+        self.put_many([_use_pair(log_id, item) for item in use])
 
     def walk_use(self, log_id: int) -> "Slices[list[tuple[LedgerId, Use]]]":
         """Return the ledgers of which the log holds entries, ascending, in slices."""
@@ -345,17 +407,88 @@ class Index:
         def unpack(pairs: Pairs) -> list[tuple[LedgerId, Use]]:
             return [_unpack_use(pair)[1:] for pair in pairs]
 
-        start, end = _USE_KEY.pack(b"G", log_id, 0), _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"
-        return Slices(self.store, start, end, SLICE_COUNT, unpack)
+        changed = sorted(self.deltas.use.get(log_id, {}))
+
+        def rows_from(start: bytes) -> Rows:
+            use = self.deltas.use.get(log_id, {})  # as it is then: rows have the rest
+            ledger_ids = changed[bisect.bisect_left(changed, _USE_KEY.unpack(start[: _USE_KEY.size])[2]) :]
+            pairs = (_use_pair(log_id, (ledger_id, use[ledger_id])) for ledger_id in ledger_ids if ledger_id in use)
+            return self._use_rows((pair for pair in pairs if pair[0] >= start), start, end)
+
+        end = _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"
+        return Slices(rows_from, _USE_KEY.pack(b"G", log_id, 0), SLICE_COUNT, unpack)
 
     def all_use(self) -> Iterator[tuple[int, LedgerId, Use]]:
         """Yield every (log, ledger, use), ascending."""
-        return map(_unpack_use, self.store.range(b"G", b"H"))
+        changed = [_use_pair(log_id, item) for log_id, use in self.deltas.use.items() for item in use.items()]
+        return map(_unpack_use, self._use_rows(iter(sorted(changed)), b"G", b"H"))
+
+    def _use_rows(self, changed: Rows, start: bytes, end: bytes) -> Rows:
+        return _with_changes(self.store.range(start, end), changed, lambda change, _: change)
 
     def forget_use(self, log_id: int) -> None:
         """Remove the log's rows of use: the log is gone."""
+        self.deltas.use.pop(log_id, None)
         start = _USE_KEY.pack(b"G", log_id, 0)
         self.store.delete_range(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0")
+
+    # ---- deltas -----------------------------------------------------------------------------------------------------
+
+    def _put_delta(self, delta: bytes) -> None:
+        """Put a delta; take it into memory only afterwards, since the store may have no space for it."""
+        self.put_many([(_DELTA_KEY.pack(b"D", self.deltas.next_number), delta)])
+        self.deltas.next_number += 1
+
+    def change_entries(self, placed: Placed) -> None:
+        """Set the locations of entries, in a delta where their ledgers have few, else in their rows.
+
+        CRASH: rows first. Were the delta that voids older ones there without them, these older ones were missing.
+        """
+        few, many, named = self.deltas.split(placed)
+        if many.entry_ids:
+            self.put_entries(many)
+        if named:
+            self._put_delta(delta_rows.pack_written(named))
+            self.deltas.take_written(named)
+        if few.entry_ids:
+            self._put_delta(delta_rows.pack_entries(few))
+            self.deltas.take_entries(few)
+
+    def change_use(self, log_id: int, use: Sequence[tuple[LedgerId, Held]], lacs: Sequence[EntryId]) -> None:
+        """Set what a log holds of ledgers, and the LAC of each, in a delta."""
+        self._put_delta(delta_rows.pack_use(log_id, use, lacs))
+        self.deltas.take_use(log_id, use, lacs)
+
+    async def write_changed_rows(self, lac_pairs: Callable[[Sequence[LedgerId]], Pairs]) -> None:
+        """Make rows of all that the deltas say; other tasks run between slices, and put no delta meanwhile.
+
+        `lac_pairs` returns the rows of ledgers with their LACs: this one's, or what knows some of them already.
+        """
+        for log_id, use in self.deltas.use.items():
+            items = list(use.items())
+            for start in range(0, len(items), _CHANGES_SLICE_COUNT):
+                self.put_use(log_id, items[start : start + _CHANGES_SLICE_COUNT])
+                await pause()
+        ledger_ids = self.deltas.ledgers()
+        for start in range(0, len(ledger_ids), _CHANGES_SLICE_COUNT):
+            self.put_entries(self.deltas.placed_of(ledger_ids[start : start + _CHANGES_SLICE_COUNT]))
+            await pause()
+        ledger_ids = sorted(self.deltas.lacs)
+        for start in range(0, len(ledger_ids), _CHANGES_SLICE_COUNT):
+            self.put_many(lac_pairs(ledger_ids[start : start + _CHANGES_SLICE_COUNT]))
+            await pause()
+
+    def lac_pairs(self, ledger_ids: Sequence[LedgerId]) -> list[tuple[bytes, bytes]]:
+        """Return the rows of ledgers with the LACs that deltas have of them; a ledger without a row has none."""
+        keys = [ledger_key(ledger_id) for ledger_id in ledger_ids]
+        columns = zip(keys, ledger_ids, self.store.get_many(keys), strict=True)
+        pairs = [(key, row, self._with_lac(ledger_id, row)) for key, ledger_id, row in columns]
+        return [(key, new) for key, row, new in pairs if new is not None and new is not row]
+
+    def drop_deltas(self) -> None:
+        """Remove all deltas: all that they say is in rows, which were put before."""
+        self.store.delete_range(b"D", b"E")
+        self.deltas = Deltas()
 
     # ---- the few ----------------------------------------------------------------------------------------------------
 

@@ -204,7 +204,7 @@ async def open_index(stores: OrderedStores, directory: str) -> AsyncIterator[Ind
     path = f"{dirs.current(directory)}/{dirs.INDEX}"
     index = Index(await stores.open_read_only(path))
     try:
-        partition_module.check_format(index, path)
+        partition_module.begin_reading(index, path)
         yield IndexView(index)
     finally:
         await index.close()

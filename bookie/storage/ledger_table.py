@@ -255,6 +255,12 @@ class LedgerTable:
             pairs += [index_module.quarantine_pair(ledger_id, why) for ledger_id, why in found if why is not None]
         return pairs
 
+    def lac_rows_of(self, ledger_ids: Sequence[LedgerId]) -> list[tuple[bytes, bytes]]:
+        """Return the rows to write for ledgers of which deltas have a LAC; those in memory are not looked up."""
+        known = [ledger for ledger_id in ledger_ids if (ledger := self.known.get(ledger_id)) is not None]
+        others = [ledger_id for ledger_id in ledger_ids if ledger_id not in self.known]
+        return self.rows_of(known) + self._index.lac_pairs(others)
+
     def released_of(self, batch: Iterable[Ledger]) -> list[DeleteRow]:
         """Return the deletions of quarantine rows of those ledgers that were released since."""
         released = [ledger.ledger_id for ledger in batch if ledger.ledger_id in self._released]

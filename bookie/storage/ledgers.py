@@ -22,6 +22,7 @@ from bookie.storage import limits
 # as a whole, before any row of it is looked at. Here, a number that is not ours is one damaged row.
 VERSION = 1
 _ROW = struct.Struct(">BBQqHH")
+_LAC_START, _LAC_END = 10, 18
 _LAC = struct.Struct(">qq")
 FENCED, STATE_LOST, LIMBO = 1, 2, 4
 DOUBT = 8  # in memory alone, from the doubt of the index (`ledger_table`): not examined yet
@@ -132,6 +133,14 @@ def unpack_row(ledger_id: LedgerId, row: bytes) -> Ledger:
     ledger.lac = EntryId(lac)
     ledger.explicit_lac = row[_ROW.size + key_size :] or None
     return ledger
+
+
+def with_lac(row: bytes, lac: EntryId) -> bytes:
+    """Return the row with this LAC, or `row` itself where its LAC is as high. A row that makes no sense stays so."""
+    is_ours = len(row) >= _ROW.size and row[0] == VERSION
+    if not is_ours or int.from_bytes(row[_LAC_START:_LAC_END], "big", signed=True) >= lac:
+        return row
+    return b"".join((row[:_LAC_START], lac.to_bytes(_LAC_END - _LAC_START, "big", signed=True), row[_LAC_END:]))
 
 
 def is_given_up(row: bytes) -> bool:

@@ -14,13 +14,14 @@ from bookie.storage import shapes, versions
 from bookie.storage.doubt import Doubt
 from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
 from bookie.storage.entrylog.writer import LogWriter
-from bookie.storage.index import Index, LogUse, Placed
+from bookie.storage.index import Index, LogUse
 from bookie.storage.journal.batch import NOTHING, JournalPosition
 from bookie.storage.ledger_table import LedgerTable
 from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
 from bookie.storage.location import Location
 from bookie.storage.read_ahead import DiskReadAhead
 from bookie.storage.read_cache import ReadCache
+from bookie.storage.run import Placed
 from bookie.storage.shapes import History
 from bookie.storage.write_cache import CacheGeneration
 
@@ -40,6 +41,9 @@ _IN_DOUBT = 0x100
 # the mark would take its row for damage, and forget the fence and the key that it holds.
 _GAVE_UP = 0x200
 FORMAT_IN_DOUBT = FORMAT_VERSION + _IN_DOUBT
+# Added to the format of an index while it has deltas: a program that does not know them would miss entries. An orderly
+# stop leaves none, so an older program may follow.
+_HAS_DELTAS = 0x400
 
 
 class Partition:
@@ -165,8 +169,7 @@ class Partition:
     def begin_giving_up(self) -> None:
         """Put into the index, before any mark, that an older program must not read it."""
         if not self.table.has_given_up:
-            is_in_doubt = not self.index.doubt.is_over
-            version = (_format_of(self.index) | _GAVE_UP) + (_IN_DOUBT if is_in_doubt else 0)
+            version = (_format_of(self.index) | _GAVE_UP) + _passing(self.index, self.index.doubt)
             self.index.put_metas({_GIVEN_UP_NAME: b"\1", _FORMAT: _NUMBER.pack(version)})
             self.table.has_given_up = True
 
@@ -199,8 +202,19 @@ class Partition:
 
     def save_doubt(self, doubt: Doubt) -> None:
         """Put the doubt into the index, with the format that a program must know while it stands."""
-        version = _format_of(self.index) + (0 if doubt.is_over else _IN_DOUBT)
+        version = _format_of(self.index) + _passing(self.index, doubt)
         self.index.put_doubt(doubt, (_FORMAT, _NUMBER.pack(version)))
+
+    def begin_deltas(self) -> None:
+        """Put into the index, before its first delta, that a program must know them."""
+        if self.index.deltas.is_empty:
+            version = _format_of(self.index) + (0 if self.index.doubt.is_over else _IN_DOUBT) + _HAS_DELTAS
+            self.index.put_meta(_FORMAT, _NUMBER.pack(version))
+
+    def end_deltas(self) -> None:
+        """Remove the deltas, of which all is in rows now."""
+        self.index.drop_deltas()
+        self.index.put_meta(_FORMAT, _NUMBER.pack(_format_of(self.index) + _passing(self.index, self.index.doubt)))
 
     def save_next_log(self) -> None:
         """Put the id above the newest log into the index, before any location in that log."""
@@ -266,6 +280,11 @@ def _format_of(index: Index) -> int:
     return FORMAT_VERSION | (_GAVE_UP if has_given_up(index) else 0)
 
 
+def _passing(index: Index, doubt: Doubt) -> int:
+    """Return what is added to the format of `index` while it has deltas, and while `doubt` stands."""
+    return (0 if index.deltas.is_empty else _HAS_DELTAS) + (0 if doubt.is_over else _IN_DOUBT)
+
+
 def _grown(index: Index) -> int:
     return GROWN_FORMAT_VERSION | (_GAVE_UP if has_given_up(index) else 0)
 
@@ -275,13 +294,17 @@ def has_given_up(index: Index) -> bool:
     return index.get_meta(_GIVEN_UP_NAME) is not None
 
 
-def check_format(index: Index, what: str) -> None:
-    """Refuse an index whose rows are not of our format. Raises RefusedToStart, naming `what`."""
+def begin_reading(index: Index, what: str) -> None:
+    """Refuse an index whose rows are not of our format, then load its deltas: without them it misses entries.
+
+    Raises RefusedToStart, naming `what`; CorruptFile.
+    """
     if index.get_meta(_SHAPE_NAME) is not None:
         version = _stored_number(index, _FORMAT, 1)  # the first one did not say
         known = _format_of(index)
-        if version not in (known, known + _IN_DOUBT):
+        if version & ~_HAS_DELTAS not in (known, known + _IN_DOUBT):
             raise versions.refusal(what, version, known)
+    index.load_deltas()
 
 
 def check_place(index: Index, *, number: int, journals: int, configured: int) -> None:
@@ -314,7 +337,7 @@ def begin_index(index: Index, *, number: int, history: History, journals: int) -
         index.put_metas(
             {
                 # A version that knows no history would look for each ledger by the newest rule: it must refuse.
-                _FORMAT: _NUMBER.pack(_grown(index) + (0 if index.doubt.is_over else _IN_DOUBT)),
+                _FORMAT: _NUMBER.pack(_grown(index) + _passing(index, index.doubt)),
                 _HISTORY: shapes.dump(history),
                 _SHAPE_NAME: _SHAPE.pack(number, history[-1].directories, journals),
             }

@@ -92,7 +92,9 @@ async def open_store(
         marks = tuple(journal.synced for journal in journals)
         for partition in partitions:
             # CRASH: without space all stays as it was: in memory, and in the journal from the old mark on.
-            await _as_far_as_space_goes(checkpoint(partition, lambda: marks, stats), accept_loss=accept_loss)
+            await _as_far_as_space_goes(
+                checkpoint(partition, lambda: marks, stats, is_last=True), accept_loss=accept_loss
+            )
         routing = Routing(await growth.finish(every, history, journal_count, beyond=beyond))
         for number, journal in enumerate(journals):
             await journal.trim(min(partition.marks[number] for partition in every))
@@ -128,7 +130,7 @@ async def _open_partition(options: StorageOptions, world: World, number: int, st
         # CRASH: the store makes its own directory; without its name all that is flushed into it would be lost, while
         # the journal is trimmed by what it said (found by the simulator).
         await world.disk.sync_dir(dirs.current(options.index_dirs_used[number]))
-        partition_module.check_format(index, f"the index of ledger directory {number + 1}")
+        partition_module.begin_reading(index, f"the index of ledger directory {number + 1}")
         partition_module.check_place(
             index, number=number, journals=len(options.journal_dirs), configured=len(options.ledger_dirs)
         )

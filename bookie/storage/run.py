@@ -17,6 +17,22 @@ class EntryBatch(NamedTuple):
     bodies: list[bytes]
 
 
+class Placed(NamedTuple):
+    """Entries of any ledgers, ascending by ledger and id, and their packed locations: columns of one length."""
+
+    ledger_ids: list[LedgerId]
+    entry_ids: list[EntryId]
+    locations: list[bytes]
+
+
+def part(placed: Placed, start: int, end: int) -> Placed:
+    """Return what is between two places; `placed` itself where that is all of it."""
+    ledger_ids, entry_ids, locations = placed
+    if start == 0 and end == len(entry_ids):
+        return placed
+    return Placed(ledger_ids[start:end], entry_ids[start:end], locations[start:end])
+
+
 # What was written of one ledger: the bytes, and a range (inclusive) that contains the entries. A plain tuple: there is
 # one for each ledger in the log being written, and the garbage collector never lets go of a named one.
 Held = tuple[int, EntryId, EntryId]

@@ -219,6 +219,7 @@ async def test_a_checkpoint_of_an_idle_store_writes_nothing(bench: Bench) -> Non
     async def work(store: EntryStore) -> None:
         await bench.put_all(store, 7, [0])
         await store.flush()
+        await store.flush()  # makes rows of the deltas
         before = store.stats.checkpoints
         await store.flush()
         assert store.stats.checkpoints == before
