@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bookie.base.errors import CorruptFile
@@ -143,6 +143,9 @@ STEPS = st.lists(
 )
 
 
+MOVED: list[set[tuple[int, int]] | int | str] = [{(0, 0)}, {(0, entry_id) for entry_id in range(16)}, "again"]
+
+
 async def take(story: Story, steps: list[set[tuple[int, int]] | int | str]) -> None:
     await story.begin()
     for step in steps:
@@ -158,6 +161,7 @@ async def take(story: Story, steps: list[set[tuple[int, int]] | int | str]) -> N
 
 
 @given(steps=STEPS)
+@example(steps=MOVED)
 def test_an_index_with_deltas_says_what_one_with_rows_alone_would(
     steps: list[set[tuple[int, int]] | int | str],
 ) -> None:
@@ -171,6 +175,7 @@ def test_an_index_with_deltas_says_what_one_with_rows_alone_would(
 
 
 @given(steps=STEPS)
+@example(steps=[*MOVED, 0])
 @settings(max_examples=60)
 def test_a_crash_at_any_place_loses_no_entry_that_a_checkpoint_had_put(
     steps: list[set[tuple[int, int]] | int | str],
