@@ -291,9 +291,6 @@ def test_a_bad_cluster_is_refused_by_name_of_the_field_and_a_good_one_taken(
     [
         (lambda spec: spec.pop("storage"), "spec.storage"),
         (lambda spec: spec.update(replicas=0), "spec.replicas"),
-        (lambda spec: spec["metadataService"].update(uri="http://zookeeper"), "spec.metadataService.uri"),
-        (lambda spec: spec["repair"].update(stabilization="soon"), "spec.repair.stabilization"),
-        (lambda spec: volumes(spec, "journal")[0].update(name="Upper"), "spec.storage.journal.volumes[0].name"),
         (lambda spec: volumes(spec, "journal").clear(), "spec.storage.journal.volumes"),
         (lambda spec: spec["placement"].update(antiAffinity="Perhaps"), "spec.placement.antiAffinity"),
     ],
@@ -303,6 +300,62 @@ def test_a_value_of_the_wrong_shape_is_refused_by_name_of_the_field(kubeconfig: 
     edit(manifest["spec"])
 
     assert words in try_to_create(kubeconfig, manifest)
+
+
+NO_AMOUNT = "is not an amount: write"
+# (the edit, the words of the only sentence)
+OF_WRONG_SHAPE: list[tuple[Edit, str]] = [
+    (
+        lambda spec: volumes(spec, "ledgers")[0].update(size="256MB"),
+        f"spec.storage.ledgers.volumes[0].size: Invalid value: \"string\": '256MB' {NO_AMOUNT}",
+    ),
+    (
+        lambda spec: spec.update(resources={"requests": {"memory": "2 GB"}}),
+        f"spec.resources.requests[memory]: Invalid value: \"string\": '2 GB' {NO_AMOUNT}",
+    ),
+    (lambda spec: volumes(spec, "index")[0].update(size="1Gi\n"), f"it {NO_AMOUNT}"),
+    (lambda spec: go_over(spec, resources={"limits": {"cpu": "two"}}), f"'two' {NO_AMOUNT}"),
+    (lambda spec: spec["repair"].update(stabilization="soon"), "'soon' is not a span of time: write"),
+    (lambda spec: spec["lifecycle"].update(terminationGrace="5 m"), "'5 m' is not a span of time: write"),
+    (
+        lambda spec: spec.update(rollout={"windows": [{"schedule": "0 2 * * *", "duration": "1d"}]}),
+        "'1d' is not a span of time: write",
+    ),
+    (
+        lambda spec: spec.update(rollout={"windows": [{"schedule": "@daily", "duration": "1h"}]}),
+        "'@daily' is not a schedule: write",
+    ),
+    (
+        lambda spec: spec.update(
+            rollout={"windows": [{"schedule": "0 2 * * *", "duration": "1h", "timeZone": "+01:00"}]}
+        ),
+        "'+01:00' is not the name of a time zone: write",
+    ),
+    (
+        lambda spec: spec.update(rollout={"ignoreWindowsUntil": "tomorrow"}),
+        "'tomorrow' is not a time of RFC 3339: write",
+    ),
+    (
+        lambda spec: spec["metadataService"].update(uri="zookeeper:2181"),
+        "'zookeeper:2181' is not where a metadata store is: write",
+    ),
+    (lambda spec: spec["zones"][0].update(name="zone_a"), "'zone_a' cannot be part of the names of pods: write"),
+    (lambda spec: volumes(spec, "journal")[0].update(name="Upper"), "'Upper' cannot be the name of a claim"),
+    (lambda spec: spec.update(network={"clusterDomain": "Cluster.Local"}), "'Cluster.Local' is not a domain: write"),
+]
+
+
+@pytest.mark.parametrize(("edit", "words"), OF_WRONG_SHAPE, ids=[words for _, words in OF_WRONG_SHAPE])
+def test_a_text_of_the_wrong_shape_gets_one_sentence_that_says_what_to_write(
+    kubeconfig: str, edit: Edit, words: str
+) -> None:
+    manifest = example()
+    edit(manifest["spec"])
+
+    refused = try_to_create(kubeconfig, manifest)
+
+    assert words in refused
+    assert "evaluating rule" not in refused, "no other rule breaks over what is no amount, time or URI"
 
 
 def test_a_name_too_long_for_labels_is_refused(kubeconfig: str) -> None:
@@ -391,6 +444,27 @@ def test_what_may_not_change_is_refused(kubeconfig: str, stored: Manifest, edit:
     edit(manifest["spec"])
 
     assert words in try_to_change(kubeconfig, manifest)
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda spec: volumes(spec, "ledgers")[0].update(size="3TB"), "'3TB' is not an amount: write"),
+        (lambda spec: spec["metadataService"].update(uri="zookeeper"), "'zookeeper' is not where a metadata store is"),
+        (lambda spec: spec["lifecycle"].update(terminationGrace="soon"), "'soon' is not a span of time: write"),
+    ],
+    ids=["size", "uri", "grace"],
+)
+def test_a_text_of_the_wrong_shape_breaks_no_rule_that_looks_at_both(
+    kubeconfig: str, stored: Manifest, edit: Edit, words: str
+) -> None:
+    manifest = copy.deepcopy(stored)
+    edit(manifest["spec"])
+
+    refused = try_to_change(kubeconfig, manifest)
+
+    assert words in refused
+    assert "evaluating rule" not in refused
 
 
 @pytest.mark.parametrize(

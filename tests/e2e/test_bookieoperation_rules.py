@@ -81,14 +81,20 @@ def answer(kubeconfig: str, verb: str, name: str, body: Manifest, *, is_tried: b
         ({"type": "ApproveRegeneration", "reason": REASON}, "spec.evidence is missing"),
         ({"type": "ApproveRegeneration", "evidence": EVIDENCE, "reason": "because"}, "spec.reason is shorter"),
         ({"type": "ApproveRegeneration", "evidence": EVIDENCE}, "spec.reason is shorter"),
-        ({"type": "ApproveRegeneration", "evidence": "what it says", "reason": REASON}, "spec.evidence"),
+        ({"type": "ApproveRegeneration", "evidence": "what it says", "reason": REASON}, "is not an evidence: copy it"),
         ({"type": "AcceptLoss", "reason": REASON, "target": {"bookies": []}}, "spec.target.bookies is empty"),
         ({"type": "AcceptLoss", "reason": REASON, "target": None}, "spec.target.bookies is empty"),
-        ({"expiresAfter": "tomorrow"}, "spec.expiresAfter"),
+        (
+            {"expiresAfter": "tomorrow"},
+            "spec.expiresAfter: Invalid value: \"string\": 'tomorrow' is not a span of time",
+        ),
         ({"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS}, ""),
         ({"type": "AcceptLedgerLoss", "target": OF_LEDGERS}, "spec.reason is shorter"),
         ({"type": "AcceptLedgerLoss", "reason": REASON, "target": {"ledgers": ["7"]}}, "which needs both"),
-        ({"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["L7"]}}, "ledgers"),
+        (
+            {"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["L7"]}},
+            "'L7' is not the id of",
+        ),
         (
             {"type": "AcceptLedgerLoss", "reason": REASON, "target": OF_LEDGERS | {"ledgers": ["9223372036854775808"]}},
             "above 9223372036854775807",

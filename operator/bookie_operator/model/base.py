@@ -1,6 +1,8 @@
 """The base of every model: frozen, camelCase outside, unknown fields ignored (a newer CRD, an older operator)."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -9,6 +11,12 @@ from pydantic.alias_generators import to_camel
 def json_name(field: str) -> str:
     """Return the Kubernetes spelling of a Python field: pod_uid -> podUID, pv_name -> pvName."""
     return re.sub(r"Uid$", "UID", to_camel(field))
+
+
+def sentence(problem: Mapping[str, Any]) -> str:
+    """Return one of a ValidationError's errors(): the field of the spec, and what is wrong with it."""
+    where = ".".join(str(part) for part in ("spec", *problem["loc"]))
+    return f"{where}: {str(problem['msg']).removeprefix('Value error, ')}"
 
 
 class Model(BaseModel):

@@ -10,6 +10,7 @@ class CelRule:
     """One x-kubernetes-validations entry. `field` is relative to the place of the rule, as the API server wants it.
 
     `name` is not in the CRD: `checks.py` says by it which rule is broken. A rule that only CEL checks has none.
+    `told`: CEL of a text that quotes what was found; `message` stands in where that has a line's end, or fails.
     """
 
     cel: str
@@ -17,9 +18,12 @@ class CelRule:
     field: str = ""
     reason: str = "FieldValueInvalid"
     name: str = ""
+    told: str = ""
 
     def as_schema(self) -> JsonDict:
         out: JsonDict = {"rule": self.cel, "message": self.message, "reason": self.reason}
+        if self.told:
+            out["messageExpression"] = self.told
         if self.field:
             out["fieldPath"] = self.field
         return out

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bookie.base.errors import BadInput
-from bookie_operator.model import checks, collisions, dates, names
+from bookie_operator.model import base, checks, collisions, dates, names
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import BookieClusterStatus
 from bookie_operator.model.values import parse_time_or_0
@@ -72,7 +72,7 @@ def parse(manifest: Mapping[str, Any]) -> Cluster:
     try:
         spec = BookieClusterSpec.model_validate(manifest.get("spec") or {})
     except ValidationError as error:
-        raise SpecInvalid("; ".join(_sentence(problem) for problem in error.errors()[:5])) from None
+        raise SpecInvalid("; ".join(base.sentence(problem) for problem in error.errors()[:5])) from None
     if problems := (*checks.problems(spec, manifest["metadata"]["name"]), *collisions.within(manifest)):
         raise SpecInvalid("; ".join(problems))
     metadata = manifest["metadata"]
@@ -101,8 +101,3 @@ def parse_status(status: object) -> BookieClusterStatus:
         return BookieClusterStatus.model_validate(status or {})
     except ValidationError:
         return BookieClusterStatus()
-
-
-def _sentence(problem: Any) -> str:
-    where = ".".join(str(part) for part in ("spec", *problem["loc"]))
-    return f"{where}: {problem['msg']}"

@@ -15,10 +15,9 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from bookie.base.ids import LEDGER_ID_MAX
-from bookie_operator.model import cel, operation_rules, values
+from bookie_operator.model import base, cel, operation_rules, shapes, values
 from bookie_operator.model.base import Model
 from bookie_operator.model.storage import BY_NAME
-from bookie_operator.model.values import DURATION_PATTERN
 
 
 class OperationType(Enum):
@@ -44,8 +43,8 @@ OF_A_BOOKIE = frozenset(OperationType(name) for name in operation_rules.TYPES_OF
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 PodName = Annotated[str, Field(min_length=1, max_length=63)]
-LedgerNumber = Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,18})$", max_length=19)]
-Evidence = Annotated[str, Field(pattern="^[0-9a-f]{8,64}$", max_length=64)]
+LedgerNumber = Annotated[str, Field(max_length=19), shapes.LEDGER_ID]
+Evidence = Annotated[str, Field(max_length=64), shapes.EVIDENCE]
 
 
 class ClusterReference(Model):
@@ -117,9 +116,8 @@ class OperationSpec(Model):
         max_length=1024,
         description="Why, for whoever reads it a year later. Types that may lose data ask for a sentence.",
     )
-    expires_after: str = Field(
+    expires_after: Annotated[str, shapes.DURATION] = Field(
         default="24h",
-        pattern=DURATION_PATTERN,
         max_length=16,
         description="An operation that has not begun so long after it was created never begins.",
     )
@@ -243,7 +241,7 @@ def _spec(raw: Any) -> tuple[OperationSpec | None, str]:
     try:
         spec = OperationSpec.model_validate(raw)
     except ValidationError as error:
-        told = [f"{'.'.join(str(part) for part in ('spec', *one['loc']))}: {one['msg']}" for one in error.errors()[:5]]
+        told = [base.sentence(one) for one in error.errors()[:5]]
         return None, f"this operator cannot use the spec ({'; '.join(told)}): create another operation, or upgrade it"
     found = "; ".join(problems(spec))
     return (None, found) if found else (spec, "")

@@ -5,7 +5,7 @@ transition rules: only the API server can know them. Those of volumes are in `vo
 BookieOperation in `operation_rules.py`.
 """
 
-from bookie_operator.model import volume_rules
+from bookie_operator.model import shapes, volume_rules
 from bookie_operator.model.cel import CelRule
 from bookie_operator.model.reserved import (
     BOOKIES_MAX,
@@ -189,7 +189,8 @@ SPEC = (
         name="ephemeralHibernate",
     ),
     CelRule(
-        "self.storage.journalWriteData || duration(self.lifecycle.terminationGrace) >= duration('2m')",
+        f"self.storage.journalWriteData || !{shapes.DURATION.fits('self.lifecycle.terminationGrace')}"
+        " || duration(self.lifecycle.terminationGrace) >= duration('2m')",
         "spec.lifecycle.terminationGrace is under 2m with spec.storage.journalWriteData: false, and everything must be"
         " flushed at shutdown: set at least 2m",
         field=".lifecycle.terminationGrace",
@@ -205,14 +206,16 @@ SPEC = (
 
 ROLLOUT = (
     CelRule(
-        "!has(self.windows) || self.windows.all(w, duration(w.duration).getSeconds() >= self.maxSecondsPerBookie)",
+        f"!has(self.windows) || self.windows.all(w, !{shapes.DURATION.fits('w.duration')}"
+        " || duration(w.duration).getSeconds() >= self.maxSecondsPerBookie)",
         "spec.rollout.windows: a window is shorter than spec.rollout.maxSecondsPerBookie, so no bookie could ever be"
         " stopped within it: make it longer, or lower maxSecondsPerBookie",
         field=".windows",
         name="windowTooShort",
     ),
     CelRule(
-        "!has(self.windows) || self.windows.all(w, duration(w.duration) <= duration('168h'))",
+        f"!has(self.windows) || self.windows.all(w, !{shapes.DURATION.fits('w.duration')}"
+        " || duration(w.duration) <= duration('168h'))",
         "spec.rollout.windows: a window is longer than a week (168h): shorten it, or leave windows out, which means"
         " always",
         field=".windows",
@@ -286,7 +289,7 @@ QUORUM = (
 
 METADATA = (
     CelRule(
-        "self.uri.split('/', 4)[0] == oldSelf.uri.split('/', 4)[0]"
+        f"!{shapes.METADATA_URI.fits('self.uri')} || self.uri.split('/', 4)[0] == oldSelf.uri.split('/', 4)[0]"
         " && self.uri.split('/', 4)[3] == oldSelf.uri.split('/', 4)[3]",
         "spec.metadataService.uri may change its hosts only: another scheme or path is another cluster's metadata",
         field=".uri",

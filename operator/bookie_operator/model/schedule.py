@@ -16,9 +16,8 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from bookie.base.errors import BadInput
+from bookie_operator.model import shapes
 
-SCHEDULE_PATTERN = r"^\S+ \S+ \S+ \S+ \S+$"
-ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 # A 29th of February is eight years from the next where a century is no leap year; what fits no day until then never
 # does.
 _DAYS_MAX = 8 * 366 + 1
@@ -122,7 +121,7 @@ def next_fit_ms(schedules: Sequence[WindowSchedule], now_ms: int) -> int | None:
 
 
 def _zone(name: str) -> ZoneInfo:
-    if not re.fullmatch(ZONE_PATTERN, name):
+    if not re.fullmatch(shapes.TIME_ZONE.pattern, name):
         raise BadInput(f"time zone {name!r} is not usable: write a name such as Europe/Berlin or Etc/UTC")
     try:
         return ZoneInfo(name)

@@ -13,7 +13,6 @@ _KEPT = (
     "type",
     "enum",
     "default",
-    "pattern",
     "minimum",
     "maximum",
     "minLength",

@@ -6,21 +6,21 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from bookie.base import quorums
-from bookie_operator.model import cel, rules
+from bookie_operator.model import cel, rules, shapes
 from bookie_operator.model.base import Model
 from bookie_operator.model.pod_template import PodTemplate
-from bookie_operator.model.schedule import SCHEDULE_PATTERN, ZONE_PATTERN
 from bookie_operator.model.security import SecuritySpec
 from bookie_operator.model.storage import BY_NAME, IndexVolumes, PoolStorage, Quantity, Storage
-from bookie_operator.model.values import DURATION_PATTERN, TIME_PATTERN, parse_duration
+from bookie_operator.model.values import parse_duration
 
-Duration = Annotated[str, Field(pattern=DURATION_PATTERN, max_length=24)]
+Duration = Annotated[str, Field(max_length=24), shapes.DURATION]
+PoolName = Annotated[str, Field(max_length=20), shapes.POOL_NAME]
 Label = Annotated[str, Field(max_length=253)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class Zone(Model):
-    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=20)
+    name: PoolName
     node_selector: dict[str, Label] | None = Field(
         default=None,
         max_length=8,
@@ -45,8 +45,7 @@ class MetadataSecuritySpec(Model):
 class MetadataService(Model):
     model_config = ConfigDict(json_schema_extra=cel.schema(rules.METADATA))
 
-    uri: str = Field(
-        pattern=r"^zk(\+[a-z]+)?://[^/]+(/[A-Za-z0-9_.-]+)+$",
+    uri: Annotated[str, shapes.METADATA_URI] = Field(
         max_length=512,
         description="Where the metadata store is, such as zk+hierarchical://zk-0.zk:2181;zk-1.zk:2181/ledgers. Only the"
         " hosts may change later.",
@@ -256,7 +255,7 @@ class NetworkSpec(Model):
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
         description="One with SingleStack, both in the order wanted with RequireDualStack; the first cannot change.",
     )
-    cluster_domain: str = Field(default="cluster.local", max_length=63, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")
+    cluster_domain: Annotated[str, shapes.DOMAIN] = Field(default="cluster.local", max_length=63)
 
     @property
     def has_ipv6(self) -> bool:
@@ -280,8 +279,7 @@ class Canary(Model):
 
 
 class MaintenanceWindow(Model):
-    schedule: str = Field(
-        pattern=SCHEDULE_PATTERN,
+    schedule: Annotated[str, shapes.SCHEDULE] = Field(
         max_length=128,
         description="When it opens, as in a CronJob: minute, hour, day of month, month, day of week, such as"
         " '0 2 * * SAT'.",
@@ -289,10 +287,8 @@ class MaintenanceWindow(Model):
     duration: Duration = Field(
         description="How long it is open: maxSecondsPerBookie at least (else no step would ever fit), 168h at most."
     )
-    time_zone: str | None = Field(
+    time_zone: Annotated[str, Field(max_length=64), shapes.TIME_ZONE] | None = Field(
         default=None,
-        pattern=ZONE_PATTERN,
-        max_length=64,
         description="Whose clock the schedule goes by, such as Europe/Berlin. When absent: UTC.",
     )
 
@@ -339,10 +335,8 @@ class RolloutSpec(Model):
         " to stop a bookie or to let one leave of its own. Repairs never wait for one, and what has begun goes on."
         " When empty: always.",
     )
-    ignore_windows_until: str | None = Field(
+    ignore_windows_until: Annotated[str, Field(max_length=40), shapes.TIME] | None = Field(
         default=None,
-        pattern=TIME_PATTERN,
-        max_length=40,
         description="Until this time (RFC 3339, such as 2026-11-23T04:00:00Z) nothing waits for a window: for what"
         " cannot wait. It ends by itself.",
     )
@@ -404,18 +398,12 @@ class Pool(Model):
 
     model_config = ConfigDict(json_schema_extra=cel.schema(rules.POOL))
 
-    name: str = Field(
-        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
-        max_length=20,
-        description="The ids of its bookies contain it. It cannot change.",
-    )
+    name: PoolName = Field(description="The ids of its bookies contain it. It cannot change.")
     replicas: int = Field(
         ge=0, le=150, description="How many bookies it has. Lowered: the highest numbers leave by proof."
     )
-    zone: str | None = Field(
+    zone: PoolName | None = Field(
         default=None,
-        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
-        max_length=20,
         description="The failure domain of its bookies, as clients see it. Several pools may be in one. It cannot"
         " change.",
     )

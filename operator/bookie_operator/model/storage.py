@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from bookie_operator.model import cel, volume_rules
+from bookie_operator.model import cel, shapes, volume_rules
 from bookie_operator.model.base import Model
-from bookie_operator.model.values import DURATION_PATTERN, QUANTITY_PATTERN
 
-Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, max_length=32)]
+Quantity = Annotated[str, Field(max_length=32), shapes.QUANTITY]
 # A DNS label that also becomes the name of a claim and of a mount directory. `bookie-` is the operator's own prefix.
-VolumeName = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=15)]
+VolumeName = Annotated[str, Field(max_length=15), shapes.VOLUME_NAME]
 BY_NAME: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
 
@@ -115,7 +114,7 @@ class Retention(Model):
         " Delete: the operator deletes them after keepFor, and only by the stored proof that no ledger named the"
         " bookie.",
     )
-    keep_for: Annotated[str, Field(pattern=DURATION_PATTERN, max_length=24)] = Field(
+    keep_for: Annotated[str, Field(max_length=24), shapes.DURATION] = Field(
         default="24h",
         description="How long onScaleDown: Delete waits. Not at all when the spec asks for the same bookie again.",
     )

@@ -11,7 +11,7 @@ _REBUILT = "{storage}.layoutChange == 'RollingRebuild'"
 _SIZES = {
     role: CelRule(
         f"self.spec.storage.{role}.volumes.all(n,"
-        f" oldSelf.spec.storage.{role}.volumes.all(o, o.name != n.name"
+        f" !isQuantity(n.size) || oldSelf.spec.storage.{role}.volumes.all(o, o.name != n.name"
         " || !quantity(n.size).isLessThan(quantity(o.size)))"
         " || (has(self.status) && has(self.status.expansion) && has(self.status.expansion.volumes)"
         " && self.status.expansion.volumes.exists(v, v.name == n.name"
@@ -58,8 +58,8 @@ def _of_pools(role: str, cel: str, message: str) -> CelRule:
 def _pool_sizes(role: str) -> CelRule:
     return _of_pools(
         role,
-        f"p.storage.{role}.volumes.all(n,"
-        f" o.storage.{role}.volumes.all(m, m.name != n.name || !quantity(n.size).isLessThan(quantity(m.size)))"
+        f"p.storage.{role}.volumes.all(n, !isQuantity(n.size)"
+        f" || o.storage.{role}.volumes.all(m, m.name != n.name || !quantity(n.size).isLessThan(quantity(m.size)))"
         " || (has(self.status) && has(self.status.expansion) && has(self.status.expansion.volumes)"
         " && self.status.expansion.volumes.exists(v, v.name == n.name"
         " && !quantity(n.size).isLessThan(quantity(v.size)))))",
