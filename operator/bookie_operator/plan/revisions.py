@@ -13,6 +13,8 @@ from bookie_operator.plan.stages import Assessed
 from bookie_operator.resources import inputs, settings
 from bookie_operator.resources.common import Manifest
 
+_NOTES = (names.INPUTS, names.SAID)
+
 
 def sets(seen: Observation) -> dict[str, Manifest]:
     return {name: live for (kind, name), live in seen.children.items() if kind == "StatefulSet"}
@@ -62,7 +64,27 @@ def is_behind(seen: Observation, case: BookieCase) -> bool:
 def _is_older(seen: Observation, case: BookieCase) -> bool:
     live = sets(seen).get(case.name.rsplit("-", 1)[0]) or {}
     newest = (live.get("status") or {}).get("updateRevision")
-    return bool(newest) and case.pod is not None and case.pod.revision != newest and not has_taken_all(seen, case)
+    if not newest or case.pod is None or case.pod.revision == newest:
+        return False
+    return not has_taken_all(seen, case) and not is_same_pod(seen, case)
+
+
+def is_same_pod(seen: Observation, case: BookieCase) -> bool:
+    """Return True when the bookie's pod is of an older revision than its StatefulSet's, and another pod would be as
+    it is: what the user changed reaches none (the Secret of TLS that is switched off, a default said aloud), and stands
+    in the operator's notes alone (spec/operator.md#Q14)."""
+    live = sets(seen).get(case.name.rsplit("-", 1)[0]) or {}
+    newest = (live.get("status") or {}).get("updateRevision")
+    if case.pod is None or not newest or newest == case.pod.revision or seen.cluster.withheld.get(case.pool):
+        return False
+    before, after = seen.templates.get(case.pod.revision), seen.templates.get(newest)
+    return bool(before) and bool(after) and _without_notes(before or {}) == _without_notes(after or {})
+
+
+def _without_notes(template: Manifest) -> Manifest:
+    metadata = template.get("metadata") or {}
+    annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in _NOTES}
+    return template | {"metadata": metadata | {"annotations": annotations}}
 
 
 def taken_live(seen: Observation, case: BookieCase) -> tuple[str, ...]:
@@ -105,11 +127,20 @@ def changes_of(seen: Observation, case: BookieCase) -> tuple[str, ...]:
     return tuple(sorted(_changed(seen, case) - live_settings.takes(case)))
 
 
+def runs_what_is_said(seen: Observation, case: BookieCase) -> bool:
+    """Return True when the bookie's pod is as the user says now, with the claims that it had when that was said."""
+    if case.pod is None or not inputs.is_noted(case.pod.inputs):
+        return False
+    if case.pod.inputs == inputs.digest(seen.cluster.spec.of(case.pool), _zone(seen, case)):
+        return True
+    return not _changed(seen, case) and not _of_other_claims(seen, case)
+
+
 def _changed(seen: Observation, case: BookieCase) -> set[str]:
     """Return the fields of the spec that are otherwise than when this pod, which has notes, was made."""
     assert case.pod is not None
     spec, zone = seen.cluster.spec.of(case.pool), _zone(seen, case)
-    if case.pod.inputs == inputs.digest(spec, zone):
+    if case.pod.inputs == inputs.digest(spec, zone) or is_same_pod(seen, case):
         return set()
     return set(inputs.changed(case.pod.said, spec, zone)) - set(_of_other_claims(seen, case))
 

@@ -89,14 +89,10 @@ def _is_proven(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout) 
     if rolled.is_going_on or rolled.halted or not desired:
         return False
     return all(
-        not rollout.unproven(one) and (_is_of(seen, one) or revisions.has_taken_all(seen, one.case)) for one in desired
+        not rollout.unproven(one)
+        and (revisions.runs_what_is_said(seen, one.case) or revisions.has_taken_all(seen, one.case))
+        for one in desired
     )
-
-
-def _is_of(seen: Observation, one: Assessed) -> bool:
-    zone = next((pool.zone for pool in seen.pools if pool.name == one.case.pool), None)
-    spec = seen.cluster.spec.of(one.case.pool)
-    return one.case.pod is not None and one.case.pod.inputs == inputs.digest(spec, zone)
 
 
 def _has_failed(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout) -> bool:
@@ -117,7 +113,7 @@ def _has_failed(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout)
         return False
     if culprit.case.pod is None or culprit in revisions.older(seen, fleet):
         return False
-    return culprit.case.pod.uid != before and _is_of(seen, culprit)
+    return culprit.case.pod.uid != before and revisions.runs_what_is_said(seen, culprit.case)
 
 
 def _why_not(spec: BookieClusterSpec, good: LastGood | None) -> str:

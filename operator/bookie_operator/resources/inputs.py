@@ -55,6 +55,9 @@ DEFAULTS: Mapping[str, object] = {
     "spec.security.tls.verifyHostNames": False,
     "spec.storage.journalWriteData": True,
 }
+# By path: values that bookies take for the default, since only the operator tells them apart. A change between them is
+# rolled out to nobody, nor are pods restarted whose notes, of an operator of before, still tell them apart.
+_AS_DEFAULT: Mapping[str, tuple[object, ...]] = {"spec.repair.regeneration": ("Manual",)}
 # Maps whose keys are fields of their own for a person who asks why a bookie restarts.
 _BY_KEY = ("spec.config",)
 # A volume grows under its pod: its size is no reason to end one.
@@ -93,15 +96,18 @@ def is_noted(note: str) -> bool:
 
 def changed(marks: str, spec: BookieClusterSpec, zone: Zone | None) -> tuple[str, ...]:
     """Return the paths whose values are others than those in `marks`, `fingerprints` of another time; "spec" alone when
-    `marks` cannot be read."""
+    `marks` cannot be read, or do not tell why the digest is another one; () when nothing is that a bookie reads."""
     try:
         before = json.loads(marks)
     except ValueError:
         before = None
     if not isinstance(before, dict):
         return ("spec",)
+    unread = {path for path, values in _AS_DEFAULT.items() for one in values if before.get(path) == _fingerprint(one)}
+    before = {path: mark for path, mark in before.items() if path not in unread}
     now = {path: _fingerprint(value) for path, value in said(spec, zone).items()}
-    return tuple(path for path in sorted({*before, *now}) if before.get(path) != now.get(path)) or ("spec",)
+    found = tuple(path for path in sorted({*before, *now}) if before.get(path) != now.get(path))
+    return found or (() if unread else ("spec",))
 
 
 def told(paths: tuple[str, ...]) -> str:
@@ -121,8 +127,12 @@ def _said(value: object, path: str, parts: set[str] | None = None) -> Iterator[t
         plain = [{key: said for key, said in one.items() if key != "size"} for one in plain]
     if path in _BY_KEY and isinstance(plain, dict):
         yield from ((f"{path}.{key}", one) for key, one in plain.items())
-    elif (plain not in (None, [], {}) or path in DEFAULTS) and plain != DEFAULTS.get(path):
+    elif (plain not in (None, [], {}) or path in DEFAULTS) and plain not in _unsaid(path):
         yield path, plain
+
+
+def _unsaid(path: str) -> tuple[object, ...]:
+    return DEFAULTS.get(path), *_AS_DEFAULT.get(path, ())
 
 
 def _alias(model: Model, field: str) -> str:

@@ -7,9 +7,11 @@ from bookie_operator.model.spec import BookieClusterSpec, Regeneration
 from bookie_operator.model.values import parse_duration, parse_quantity
 from bookie_operator.resources import common, data_security, ephemeral, metadata_access
 
+# Whether a grant needs a person is the operator's business: the bookie waits for one either way, and nobody
+# restarts when it changes.
 _REGENERATION = {
     Regeneration.GATED: "gated",
-    Regeneration.MANUAL: "manual",
+    Regeneration.MANUAL: "gated",
     Regeneration.BOOKIE_LOCAL: "local",
 }
 # Of the termination grace this much is left to the kubelet; the bookie must be gone by then.

@@ -1,5 +1,6 @@
 """Gates before a voluntary stop: each closed on its own, by its own sentence (spec/operator.md#Q1 to Q8)."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -19,7 +20,7 @@ from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
 from bookie_operator.plan.observation import Hindrance, Leadership, Observation
 from bookie_operator.plan.rollout import Rollout
-from bookie_operator.resources import inputs
+from bookie_operator.resources import common, inputs
 from bookie_operator.status import conditions
 
 FIRST, LAST = "ledgers-zone-a-0", "ledgers-zone-c-0"
@@ -413,6 +414,121 @@ def test_an_operators_own_other_rendering_stops_nobody() -> None:
     same = inputs.digest(make.cluster(rollout=AUTOMATIC).spec, zone[0])
 
     assert decided(seen(but(FIRST, with_pod, inputs=same))).action is None
+
+
+def noted_of_before(regeneration: str) -> dict[str, str]:
+    """What an operator of before noted on a pod, when it still told Gated from Manual."""
+    was = make.cluster(repair={"stabilization": "6s"}).spec
+    assert was.zones is not None
+    marks = json.loads(inputs.fingerprints(was, was.zones[0]))
+    marks["spec.repair.regeneration"] = common.digest(regeneration)[:8]
+    return {"inputs": "v1-of-before", "said": json.dumps(marks)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_stopped"),
+    [
+        ("Manual", "Manual", False),
+        ("Manual", "Gated", False),
+        ("BookieLocal", "Gated", True),
+        ("Manual", "BookieLocal", True),
+    ],
+)
+def test_who_lets_bookies_regenerate_is_the_operators_business_unless_they_do(
+    before: str, after: str, *, is_stopped: bool
+) -> None:
+    spec: dict[str, Any] = {"repair": {"stabilization": "6s", "regeneration": after}}
+    if after == "BookieLocal":
+        spec["lifecycle"] = {"terminationGrace": "2m", "deletionProtection": False}
+
+    found = decided(seen(but(FIRST, with_pod, **noted_of_before(before)), spec=spec))
+
+    assert (found.action is not None) is is_stopped
+    if is_stopped:
+        assert found.status.changed == ("spec.repair.regeneration",)
+
+
+def test_gated_and_manual_make_the_same_pod_and_bookie_local_another() -> None:
+    made = []
+    for regeneration in ("Gated", "Manual", "BookieLocal"):
+        spec = {"repair": {"regeneration": regeneration}, "lifecycle": {"deletionProtection": False}}
+        spec["lifecycle"]["terminationGrace"] = "2m"
+        made.append(make.rolled_out(**spec)[("StatefulSet", "ledgers-zone-a")]["spec"]["template"])
+
+    assert made[0] == made[1]
+    assert made[0] != made[2]
+
+
+def both(was: dict[str, Any], now: dict[str, Any], **changes: Any) -> Observation:
+    """The first bookie's pod is of `was`, and the StatefulSets are of `now`."""
+    before = make.cluster(**was).spec
+    zone = before.zones[0] if before.zones is not None else None
+    noted = {"inputs": inputs.digest(before, zone), "said": inputs.fingerprints(before, zone)}
+    sets = [make.rolled_out(**spec)[("StatefulSet", "ledgers-zone-a")] for spec in (was, now)]
+    templates = {f"rev-{at}": one["spec"]["template"] for at, one in enumerate(sets)}
+    return seen(but(FIRST, with_pod, **noted), spec=now, templates=templates, **changes)
+
+
+OF_ZONES = [{"name": f"zone-{one}", "nodeSelector": {"rack": one}} for one in "abc"]
+LOUD = {
+    role: {"volumes": [{"name": role, "size": size, "kind": "Claim"}]}
+    for role, size in (("journal", "1Gi"), ("ledgers", "2Gi"), ("index", "1Gi"))
+}
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ({}, {"security": {"tls": {"secretName": "later"}}}),
+        ({}, {"security": {"authentication": {"secretName": "later"}}}),
+        ({"zones": OF_ZONES}, {"zones": OF_ZONES, "placement": {"topologyKey": "rack"}}),
+        ({}, {"zones": [{"name": "zone-a", "nodeSelector": {"topology.kubernetes.io/zone": "zone-a"}}]}),
+        ({}, {"network": {"ipFamilyPolicy": "SingleStack"}}),
+        ({}, {"storage": make.spec()["storage"] | LOUD}),
+    ],
+    ids=["a Secret for later", "another for later", "a key nobody asks", "labels aloud", "one family", "a kind aloud"],
+)
+def test_an_edit_that_makes_the_same_pod_stops_nobody(was: dict[str, Any], now: dict[str, Any]) -> None:
+    if "zones" in now and "zones" not in was:
+        now = {"zones": [*now["zones"], {"name": "zone-b"}, {"name": "zone-c"}]}
+
+    there, back = both(was, now), both(now, was)
+
+    for observed in (there, back):
+        found = decided(observed)
+        assert (found.action, found.status.changed) == (None, ())
+        assert found.status.updated == found.status.desired
+    other = decided(both(was, now | {"lifecycle": {"terminationGrace": "9m"}}))
+    assert other.action is not None
+    assert "spec.lifecycle.terminationGrace" in other.status.changed
+
+
+def test_a_fleet_whose_pods_would_be_the_same_counts_as_proven_with_what_is_said_now() -> None:
+    """It is what a failure goes back to, and no later failure may find that nothing is known."""
+    now = {"security": {"tls": {"secretName": "later"}}, "rollout": AUTOMATIC}
+    observed = both({}, now)
+    spec = observed.cluster.spec
+    cases = [
+        one
+        if one.name == FIRST
+        else with_pod(one, inputs=inputs.digest(spec, pool.zone), said=inputs.fingerprints(spec, pool.zone))
+        for one in observed.bookies
+        for pool in observed.pools
+        if pool.name == one.pool
+    ]
+
+    found = decided(replace(observed, bookies=tuple(cases)))
+
+    assert found.status.last_good is not None
+
+
+def test_a_pod_whose_revision_is_gone_is_stopped_for_what_was_said() -> None:
+    """Nobody can tell any more what another pod would have otherwise."""
+    observed = both({}, {"security": {"tls": {"secretName": "later"}}})
+
+    found = decided(replace(observed, templates={"rev-1": observed.templates["rev-1"]}))
+
+    assert found.status.changed == ("spec.security.tls.secretName",)
 
 
 def noteless(spec: dict[str, Any], **was: Any) -> tuple[str, ...]:
