@@ -53,7 +53,11 @@ def _of_bookie(
     is_left = before is not None and _is_left(one, before)
     # CRASH: the claims went, and the operator died before the pod did: it waits for them, or takes the new ones, which
     # are younger than it is, and is held. It serves nobody.
-    rest = list(_pod(one, before.node)) if is_left and before is not None else []
+    rest: list[DeleteChild] = []
+    if before is not None and is_left:
+        held = "; ".join(_at_a_standstill(seen)) or None
+        before = before.model_copy(update={"waiting_for": held})
+        rest = list(_pod(one, before.node)) if held is None else []
     if not lost:
         return (before if is_left else None), rest
     assert lost[0].recorded is not None
@@ -126,10 +130,7 @@ def _closed(
     due_ms = parse_time(entry.since) + parse_duration(spec.repair.lost_node.after)
     if seen.now_ms < due_ms:
         yield f"spec.repair.lostNode.after: not before {format_time(due_ms)}"
-    if spec.lifecycle.paused:
-        yield "spec.lifecycle.paused is true"
-    if not seen.leadership.is_held:
-        yield "this operator does not hold the lease"
+    yield from _at_a_standstill(seen)
     if why := fencing.why_out(seen, one):
         yield f"a person fenced {one.case.name} off ({why}): create a BookieOperation Unfence first"
     for volume in lost:
@@ -139,6 +140,14 @@ def _closed(
         yield "nothing is known of the bookie's older processes"
     yield from _fleet(seen, fleet, one)
     yield from (message for _, message in gates.brake(seen, fleet, one))
+
+
+def _at_a_standstill(seen: Observation) -> Iterator[str]:
+    """Yield why nothing is deleted now, whatever was decided."""
+    if seen.cluster.spec.lifecycle.paused:
+        yield "spec.lifecycle.paused is true"
+    if not seen.leadership.is_held:
+        yield "this operator does not hold the lease"
 
 
 def _unproven(volume: VolumeCase) -> Iterator[str]:

@@ -156,5 +156,9 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, volum
         yield "the ack quorum is 1: acknowledged entries may be nowhere but on this volume"
     if recorded is None or claim.uid != recorded.pvc_uid or claim.marks is None or claim.marks.claim_uid != claim.uid:
         yield f"claim {claim.name} is not the one that was proven to be there"
+    report = one.case.report
+    if report is not None and volume.name in failed_volumes(report) and not rollout.is_announced(one):
+        # No flush comes before its end, in which it would be announced (spec/operator.md#Q13).
+        yield f"{one.case.name} takes no writes, and its registration does not say so yet"
     yield from lost_node.in_another_store(seen, [other for other in fleet if other.case.name != one.case.name])
     yield from (message for _, message in gates.brake(seen, fleet, one))

@@ -196,3 +196,12 @@ def test_the_pod_of_a_decision_that_was_not_finished_goes_too() -> None:
     assert deleted(situation(alone, before=before)) == [ALL[2]]
     assert deleted(situation(alone, before=before.model_copy(update={"pod_uid": "another"}))) == []
     assert deleted(situation(alone, before=before.model_copy(update={"decided_at": None}))) == []
+    for held in (
+        situation(alone, before=before, spec=REPLACE | {"lifecycle": {"paused": True, "terminationGrace": "2m"}}),
+        situation(alone, before=before, leadership=Leadership("operator-1", 7, is_held=False)),
+    ):
+        assert deleted(held) == []
+        (told,) = [one for one in fleet.decide(held).fleet if one.case.name == LOST]
+        assert "it waits for: " in told.message
+    after = situation(alone, before=before.model_copy(update={"waiting_for": "spec.lifecycle.paused is true"}))
+    assert fleet.decide(after).lost_nodes.told[LOST].waiting_for is None

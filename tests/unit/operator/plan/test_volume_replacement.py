@@ -93,6 +93,17 @@ def test_a_volume_that_takes_no_writes_goes_without_a_flush() -> None:
     assert action.claim.resource_version == "8"
 
 
+def test_a_volume_that_takes_no_writes_goes_once_the_registration_says_so() -> None:
+    """Another cluster in the same metadata store, whose operator may stop a bookie now, reads nothing else."""
+    late = failed(make.bookie_case())
+    assert late.member is not None
+    seen = situation(replace(late, member=replace(late.member, is_writable=True)))
+
+    assert fleet.decide(seen).rollout.action is None
+    assert told(seen).status.phase is OperationPhase.QUEUED
+    assert "its registration does not say so yet" in told(seen).status.message
+
+
 ENTRY = {
     "name": A,
     "bookie_id": "data.ledgers.zone-a.0",
