@@ -37,7 +37,7 @@ from bookie_operator.model.operation import (
     OperationType,
 )
 from bookie_operator.model.status import ClosedGate
-from bookie_operator.model.values import format_time
+from bookie_operator.model.values import format_time, parse_time_or_0
 from bookie_operator.plan import (
     approvals,
     confirmed_loss,
@@ -95,7 +95,8 @@ def with_turn(seen: Observation, fleet: tuple[Assessed, ...]) -> Observation:
     """Return `seen` with the operation that may take a bookie away now, if any may (spec/operator.md#U2).
 
     One that waits for something about its own bookie, which no time cures, lets the others pass. A bookie that is on
-    its way back keeps its turn; then comes one that is down, as those that serve may wait for it, and needs no gate.
+    its way back keeps its turn, for rollout.maxSecondsPerBookie; then comes one that is down, as those that serve may
+    wait for it, and needs no gate.
     """
     able = [one for one in operation_queue.to_take_away(seen) if not _own_hindrance(seen, fleet, one)]
     first = min(able, key=lambda one: _rank(seen, fleet, one), default=None)
@@ -120,12 +121,22 @@ def _own_hindrance(seen: Observation, fleet: tuple[Assessed, ...], operation: Bo
 
 def _rank(seen: Observation, fleet: tuple[Assessed, ...], operation: BookieOperation) -> int:
     one, has_begun = _bookie_of(fleet, operation), operation.status.started_at is not None
-    if has_begun and (one is None or not _is_to_end(operation, one)):
+    if _is_on_its_way(operation, one) and not _is_late(seen, operation):
         return 0
     is_restart = operation.spec is not None and operation.spec.type is OperationType.RESTART
     if is_restart and one is not None and _is_to_stop(operation, one) and rollout.is_down(seen, one):
         return 1
     return 2 if has_begun else 3
+
+
+def _is_on_its_way(operation: BookieOperation, one: Assessed | None) -> bool:
+    """Return True when the operation has begun and its bookie's pod has ended: nothing but the way back is left."""
+    return operation.status.started_at is not None and (one is None or not _is_to_end(operation, one))
+
+
+def _is_late(seen: Observation, operation: BookieOperation) -> bool:
+    begun_ms = parse_time_or_0(operation.status.started_at)
+    return seen.now_ms - begun_ms >= seen.cluster.spec.rollout.max_seconds_per_bookie * 1_000
 
 
 def _is_to_end(operation: BookieOperation, one: Assessed) -> bool:
@@ -215,7 +226,8 @@ def _say(looked: Pass, operation: BookieOperation, turns: list[BookieOperation])
         is_done = spec is not None and refused[0] is OperationPhase.EXPIRED
         said = _TYPES[spec.type](looked, operation, spec) if is_done and spec is not None else refused
         return said if said[0] is OperationPhase.COMPLETE else refused
-    if operation in turns or (not seen.cluster.spec.lifecycle.paused and _own_hindrance(seen, looked.fleet, operation)):
+    is_told = _own_hindrance(seen, looked.fleet, operation) or _is_on_its_way(operation, looked.bookie(spec))
+    if operation in turns or (is_told and not seen.cluster.spec.lifecycle.paused):
         return _TYPES[spec.type](looked, operation, spec)
     if seen.cluster.spec.lifecycle.paused:
         return OperationPhase.QUEUED, "spec.lifecycle.paused of the cluster is true"

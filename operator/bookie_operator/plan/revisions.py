@@ -69,6 +69,13 @@ def _is_older(seen: Observation, case: BookieCase) -> bool:
     return not has_taken_all(seen, case) and not is_same_pod(seen, case)
 
 
+def is_newest(seen: Observation, case: BookieCase) -> bool:
+    """Return True when another pod of the bookie would be as this one is."""
+    live = sets(seen).get(case.name.rsplit("-", 1)[0]) or {}
+    newest = (live.get("status") or {}).get("updateRevision")
+    return bool(newest) and case.pod is not None and (case.pod.revision == newest or is_same_pod(seen, case))
+
+
 def is_same_pod(seen: Observation, case: BookieCase) -> bool:
     """Return True when the bookie's pod is of an older revision than its StatefulSet's, and another pod would be as
     it is: what the user changed reaches none (the Secret of TLS that is switched off, a default said aloud), and stands

@@ -8,7 +8,8 @@ which bookie to end or to let write again.
 
 A bookie that is down already may be replaced with closed gates (spec/operator.md#Q8): it serves nobody, so that
 deleting its pod harms nobody, and no gate would ever open while the pod stays. Not so while another bookie does not
-come back with that revision: a bookie that is down for a moment would be lost to it too.
+come back with that revision: a bookie that is down for a moment would be lost to it too. One that runs that revision
+already cannot be: a person's Restart gives it another pod of the same, however many are down.
 """
 
 from collections.abc import Collection, Iterator
@@ -84,6 +85,8 @@ def decide(
     not as it is."""
     step = _step(seen, fleet)
     named = [one for one in fleet if one.case.name == restart]
+    if named and not any(_held(seen, unsettled, is_named=True)) and _takes_over(seen, fleet, step, named[0]):
+        return _begin(seen, fleet, None, named[0], _stop(seen, named[0], with_flush=False))
     why = f"the turn of {step.bookie} ends first" if step is not None else ""
     if named and (step is None or step.bookie == restart):
         named = [as_judged] if as_judged is not None and as_judged.case.name == restart else named
@@ -311,8 +314,23 @@ def _may_be_replaced(
     taken = turns.is_any(seen, fleet, but=Work.ROLLOUT)
     if not one.is_dataless and (taken or leaving.in_the_way_of_others(seen, fleet, one)):
         return False
+    if revisions.is_newest(seen, one.case):
+        return True  # a person asked for another pod of the same: nothing that another one did not survive reaches it
     newest = [peer for peer in fleet if peer.case.is_desired and peer.case.pod is not None and peer not in older]
     return all(_is_well(peer) for peer in newest)
+
+
+def _takes_over(seen: Observation, fleet: tuple[Assessed, ...], step: RolloutStep | None, one: Assessed) -> bool:
+    """Return True when `one`, which a person wants stopped, is down, and the turn is that of another bookie that was
+    replaced and has not come back: nothing of that turn is left to be done, and it may end for as long as never."""
+    before = next((peer for peer in fleet if step is not None and peer.case.name == step.bookie), None)
+    if step is None or before is None or before.case.name == one.case.name or _is_gone(before):
+        return False
+    if before.case.pod is None or before.case.pod.uid == step.pod_uid:
+        return False
+    return (
+        revisions.is_newest(seen, one.case) and is_down(seen, one) and _may_be_replaced(seen, fleet, [one], None, one)
+    )
 
 
 def _only_lacks_data(fleet: tuple[Assessed, ...], older: list[Assessed], step: RolloutStep) -> bool:

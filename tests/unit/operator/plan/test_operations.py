@@ -325,6 +325,92 @@ def test_a_bookie_that_is_on_its_way_back_keeps_its_turn() -> None:
     assert operations.with_turn(seen(comes, down_too, cases=cases), fleet.assess(seen(cases=cases))).taking == comes.uid
 
 
+def ended(name: str, bookie_id: str, **pod: Any) -> BookieCase:
+    """A bookie whose pod, of the newest revision, does not run and has not for an hour."""
+    case = next(one for one in make.fleet() if one.name == name)
+    known = {"is_ready": False, "created_ms": LONG_AGO_MS, "phase": "Pending", "resource_version": "5"}
+    made = replace(make.pod(name=name, **(known | pod)))
+    return replace(case, pod=made, report=None, member=Member(bookie_id, True, False))
+
+
+def two_down(**pods: Any) -> tuple[tuple[BookieCase, ...], tuple[BookieStatus, ...]]:
+    """All bookies, the first two of which do not run; `pods`: of the first."""
+    ids = {FIRST: "data.ledgers.zone-a.0", SECOND: "data.ledgers.zone-a.1"}
+    cases = {name: ended(name, ids[name], **(pods if name == FIRST else {})) for name in ids}
+    told = {"pool": "zone-a", "state": "Missing", "verdict": "Unknown", "reason": "", "since": format_time(LONG_AGO_MS)}
+    known = tuple(
+        BookieStatus(name=name, bookie_id=ids[name], away_since=format_time(LONG_AGO_MS), **told) for name in ids
+    )
+    return bookies(**{name.replace("-", "_"): case for name, case in cases.items()}), known
+
+
+def stopped(found: FleetPlan) -> str:
+    action = found.rollout.action
+    assert action is None or isinstance(action, StopBookie)
+    return action.bookie if action is not None else ""
+
+
+def test_of_two_that_are_down_on_one_revision_each_gets_another_pod_when_a_person_says_so() -> None:
+    """Another pod of the revision that it runs takes nothing from a bookie that serves nobody."""
+    cases, known = two_down()
+    first, second = make.operation("first"), make.operation("second", bookie=SECOND, created_ms=make.NOW_MS + 1_000)
+
+    found = plan(first, second, cases=cases, status={"bookies": known})
+
+    assert stopped(found) == FIRST
+    assert stopped(plan(second, cases=cases, status={"bookies": known})) == SECOND
+    assert isinstance(found.rollout.action, StopBookie)
+    assert found.rollout.action.door is None, "nobody is there to flush"
+
+
+@pytest.mark.parametrize("revision", ["rev-1", "rev-0"])
+def test_one_of_an_older_revision_waits_for_another_that_did_not_come_back_with_the_newest(revision: str) -> None:
+    cases, known = two_down(revision=revision, inputs="v1-older")
+
+    assert stopped(plan(make.operation(), cases=cases, status={"bookies": known})) == (
+        FIRST if revision == "rev-1" else ""
+    )
+
+
+def test_one_that_may_lose_what_it_has_with_its_pod_keeps_it() -> None:
+    cases, known = two_down()
+    kept = tuple(going(one) if one.name == FIRST else one for one in cases)
+
+    assert stopped(plan(make.operation(), cases=kept, status={"bookies": known})) == ""
+
+
+@pytest.mark.parametrize(("pod_uid", "is_stopped"), [("of-before", True), ("pod-2", False)])
+def test_one_that_is_down_takes_the_turn_over_from_another_that_was_replaced_and_has_not_come_back(
+    pod_uid: str, *, is_stopped: bool
+) -> None:
+    cases, known = two_down(uid="pod-2")
+    of_first = turn(pod_uid=pod_uid)
+
+    found = plan(make.operation(bookie=SECOND), cases=cases, status=of_first | {"bookies": known})
+
+    assert (stopped(found) == SECOND) is is_stopped
+    if is_stopped:
+        assert found.rollout.status.step is not None
+        assert found.rollout.status.step.bookie == SECOND
+
+
+@pytest.mark.parametrize(("minutes", "is_next"), [(29, False), (30, True)])
+def test_a_restart_that_has_not_brought_its_bookie_back_for_long_lets_one_pass_that_is_down(
+    minutes: int, *, is_next: bool
+) -> None:
+    cases, known = two_down(uid="pod-2")
+    begun_ms = make.NOW_MS - minutes * 60_000
+    status = OperationStatus(phase=OperationPhase.RUNNING, pod_uid="of-before", started_at=format_time(begun_ms))
+    first = make.operation("first", created_ms=begun_ms, status=status)
+    second = make.operation("second", bookie=SECOND)
+
+    found = plan(first, second, cases=cases, status=turn(pod_uid="of-before") | {"bookies": known})
+
+    assert stopped(found) == (SECOND if is_next else "")
+    assert said(found) == [("first", "Running"), ("second", "Running" if is_next else "Queued")]
+    assert FIRST in found.operations[0].status.message
+
+
 def test_operations_without_a_cluster_wait_and_expire() -> None:
     late = make.operation(name="late", created_ms=make.NOW_MS - 48 * 3_600_000)
     over = make.operation(name="over", status=OperationStatus(phase=OperationPhase.COMPLETE))
