@@ -12,6 +12,7 @@ time between two looks no more than a look is good for. A look, and how long was
 operator process alone: whoever comes next waits anew.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from bookie_operator.evidence.facts import BookieCase
@@ -23,6 +24,10 @@ CAPABILITY = "marks"  # of bookies: they can be asked
 # A look is made anew after this time, and says nothing after that.
 _AGAIN_MS, VALID_MS = 60_000, 180_000
 _LEDGERS_SHOWN_MAX = 3
+# So many ledgers of a bookie a look lists at the most, those with the lowest ids (bookie/client/repair/marked.py).
+LISTED_MAX = 100
+# Of each bookie: how many ledgers that a full list pushed out are remembered, with how long they were waited for.
+_PUSHED_OUT_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,18 @@ def following(before: MarksLook | None, found: MarksLook) -> MarksLook:
         unanswered_ms = before.unanswered_ms + passed_ms if before is not None and before.problem else 0
         return replace(found, waited_ms=known, unanswered_ms=unanswered_ms)
     each = [(bookie_id, ledger_id) for bookie_id, ledgers in found.held.items() for ledger_id in ledgers]
-    return replace(found, waited_ms={one: known[one] + passed_ms if one in known else 0 for one in each})
+    waited_ms = {one: known[one] + passed_ms if one in known else 0 for one in each}
+    return replace(found, waited_ms=dict(_pushed_out(known, found)) | waited_ms)
+
+
+def _pushed_out(known: Mapping[tuple[str, int], int], found: MarksLook) -> Iterator[tuple[tuple[str, int], int]]:
+    """Yield how long ledgers have been waited for that `found` does not list and that may be marked all the same: its
+    list is full of lower ids. Where such come and go, what comes back into the list would be waited for anew, for
+    ever."""
+    last = {bookie_id: max(listed) for bookie_id, listed in found.held.items() if len(listed) >= LISTED_MAX}
+    for bookie_id, highest in last.items():
+        out = sorted(ledger_id for one, ledger_id in known if one == bookie_id and ledger_id > highest)
+        yield from (((bookie_id, one), known[bookie_id, one]) for one in out[:_PUSHED_OUT_MAX])
 
 
 def _until(seen: Observation, look: MarksLook, waited_ms: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import operator_support as make
+from bookie.client.repair import marked
 from bookie.ports.admin import Member
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.status import BookieClusterStatus
@@ -183,6 +184,39 @@ def test_the_wait_begins_with_the_first_look_that_found_a_mark_and_anew_after_on
         waited.append(known.waited_ms.get((FIRST_ID, 7)))
 
     assert waited == [0, 0, 1_000, 1_000, 2_000, None, 0]
+
+
+def follow(*held_by_look: range) -> MarksLook:
+    """The last of looks that come a second after one another."""
+    known: MarksLook | None = None
+    for second, ledgers in enumerate(held_by_look):
+        known = marks.following(known, look(held=held(*ledgers)["held"], ended_ms=second * 1_000))
+    assert known is not None
+    return known
+
+
+def test_a_ledger_that_a_full_list_pushed_out_is_not_waited_for_anew_when_it_is_back() -> None:
+    """Marks with lower ids come and go beside more than a look lists."""
+    stuck, lower = range(500, 500 + marks.LISTED_MAX), range(marks.LISTED_MAX)
+
+    back = follow(stuck, stuck, lower, lower, stuck)
+    gone = follow(stuck, stuck, lower[1:], lower[1:], stuck)
+    one_more = follow(stuck, stuck, range(1, 2), stuck)
+
+    assert back.waited_ms[(FIRST_ID, 500)] == 2_000, "only time in which a look saw it counts"
+    assert gone.waited_ms[(FIRST_ID, 500)] == 0, "a list with room would have had it"
+    assert one_more.waited_ms[(FIRST_ID, 500)] == 0
+
+
+def test_what_is_remembered_of_pushed_out_ledgers_has_a_bound() -> None:
+    size = marks.LISTED_MAX
+    falling = [range(start, start + size) for start in range(100 * size, 0, -size)]
+
+    assert len(follow(*falling).waited_ms) == size + 1_000
+
+
+def test_a_list_is_full_as_the_bookies_say() -> None:
+    assert marks.LISTED_MAX == marked.LISTED_MAX
 
 
 def test_time_that_no_look_saw_does_not_count() -> None:
