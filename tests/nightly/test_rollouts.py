@@ -129,6 +129,23 @@ def test_what_a_running_bookie_takes_restarts_nobody(fleet: Fleet) -> None:
     assert starts(fleet).items() >= {key: count for key, count in started.items() if key != first}.items()
 
 
+def revisions(fleet: Fleet) -> str:
+    return fleet.types("kubectl get statefulset -o jsonpath='{.items[*].status.updateRevision}'")
+
+
+def test_what_no_bookie_reads_restarts_nobody(fleet: Fleet) -> None:
+    before, was = fleet.uids(), revisions(fleet)
+    fleet.edits(repair={"regeneration": "Manual"})
+    fleet.settled()
+    assert (fleet.uids(), revisions(fleet)) == (before, was), "it makes no other revision"
+    fleet.edits(repair={"regeneration": "Gated"}, security={"tls": {"secretName": "later"}})
+    fleet.sees("the Secret for later to be noted", lambda: revisions(fleet) != was)
+    fleet.settled()
+    fleet.edits(security={"tls": {"secretName": None}})
+    fleet.settled()
+    assert fleet.uids() == before
+
+
 def test_a_paused_cluster_changes_nothing_and_then_goes_on(fleet: Fleet) -> None:
     before = fleet.uids()
     fleet.edits(lifecycle={"paused": True}, resources={"requests": {"cpu": "90m"}})
