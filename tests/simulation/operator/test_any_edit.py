@@ -263,3 +263,39 @@ def set_back(fleet: Fleet, spec: dict[str, Any]) -> None:
 
 def check(world: World, judge: Judge, story: list[Step]) -> None:
     assert (judge.wrong, world.wrong, world.past_tolerance, world.lost_entries()) == ([], [], [], []), story
+
+
+# What tells, what protects, and what gives back: no more is written of a cluster that is paused (docs/OPERATOR.md).
+WHILE_PAUSED = ("BookieCluster/", "BookieOperation/", "ConfigMap/ledgers-record", "PodDisruptionBudget/", "resume/")
+OF_A_PAUSE = STEPS.filter(lambda step: step[0] not in ("pause", "sleep", "applied again"))
+
+
+@pytest.mark.slow
+@settings(max_examples=6, deadline=None)
+@given(
+    before=st.lists(OF_A_PAUSE, min_size=1, max_size=3),
+    meanwhile=st.lists(OF_A_PAUSE, max_size=3),
+    life=st.sampled_from(LIVES),
+    ending_s=st.sampled_from(ENDINGS),
+)
+def test_a_pause_lets_nothing_go_on_whatever_is_under_way_and_whatever_comes(
+    begun: World, before: list[Step], meanwhile: list[Step], life: str, ending_s: int
+) -> None:
+    world = worlds.clone(begun)
+    world.ending_s = ending_s
+    judge, fleet, story = Judge(world), Fleet(world, life), [*before, ("pause", 1, 1), *meanwhile]
+    for what, number, passes in before:
+        happen(fleet, what, number)
+        fleet.run(passes)
+    happen(fleet, "pause", 1)
+    fleet.run(1)
+    written, sets = len(world.writes), {one["metadata"]["name"] for one in world.of_kind("StatefulSet")}
+
+    for what, number, passes in (*meanwhile, ("", 0, 12)):
+        happen(fleet, what, number)
+        fleet.run(passes)
+
+    told = [one for one in world.writes[written:] if not one.startswith(WHILE_PAUSED)]
+    # A StatefulSet that is away while its pods run comes back as they were made.
+    assert [one for one in told if one.partition("/")[0] != "StatefulSet" or one.partition("/")[2] in sets] == [], story
+    check(world, judge, story)

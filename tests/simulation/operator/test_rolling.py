@@ -115,6 +115,20 @@ def test_what_reaches_no_pod_stops_nobody(automatic: World) -> None:
     assert uids(automatic) == before
 
 
+def test_an_edit_that_makes_the_same_pod_stops_nobody_and_the_next_goes_on_as_ever(automatic: World) -> None:
+    before, watcher = uids(automatic), Watcher(automatic)
+
+    automatic.edit(security={"tls": {"mode": "Disabled", "secretName": "later"}}, repair={"regeneration": "Manual"})
+    run(automatic, passes=20)
+    assert uids(automatic) == before
+    assert said(automatic, "UpToDate")[:2] == ("True", "Updated")
+    automatic.edit(image="bookie:next")
+    run(automatic)
+
+    assert (watcher.stops, watcher.wrong) == (PODS, [])
+    assert said(automatic, "UpToDate")[:2] == ("True", "Updated")
+
+
 @pytest.mark.parametrize("words", ["ImagePullBackOff", "CrashLoopBackOff"])
 def test_what_does_not_start_halts_at_the_first_bookie_and_the_reverse_edit_is_enough(
     automatic: World, words: str
