@@ -52,6 +52,32 @@ def test_a_restart_ends_one_pod_in_an_orderly_way_and_says_so(world: World) -> N
     assert world.is_quiet(), world.status()
 
 
+def hang(world: World, pod: str) -> None:
+    """The pod's container is not made again after its end, for a reason that another pod would not have any more."""
+    address, bookie = next((door, one) for door, one in world.bookies.items() if one.name == pod)
+    world.contents[bookie.bookie_id] = world.contents.get(bookie.bookie_id, {}) | bookie.volumes
+    del world.bookies[address]
+    waiting = {"reason": "CreateContainerError", "message": "context deadline exceeded"}
+    status = {"phase": "Running", "containerStatuses": [{"name": names.CONTAINER, "state": {"waiting": waiting}}]}
+    world.put(world.objects[("Pod", pod)] | {"status": status})
+
+
+def test_two_that_are_down_on_one_revision_come_back_one_after_the_other_by_their_restarts(world: World) -> None:
+    for pod in (FIRST, LAST):
+        hang(world, pod)
+    run(world, passes=40)
+    before = {pod: uid(world, pod) for pod in (FIRST, LAST)}
+    for pod in before:
+        world.now_ms += 1_000
+        world.ask(f"restart-{pod}", "Restart", target={"bookie": pod})
+
+    run(world, passes=60)
+
+    assert [pod for pod in before if uid(world, pod) == before[pod]] == []
+    assert {world.operation(f"restart-{pod}").phase for pod in before} == {OperationPhase.COMPLETE}
+    assert (world.is_quiet(), world.wrong, world.lost_entries()) == (True, [], []), world.status()
+
+
 def test_a_finished_operation_causes_no_write(world: World) -> None:
     world.now_ms += 60_000
     world.ask("by-hand", "Restart", target={"bookie": LAST})
