@@ -63,13 +63,14 @@ async def run(arguments: argparse.Namespace) -> int:
 
 async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
     workers = await recovery.reports.read()
+    locks = (await recovery.locks()).values()
     entries_left, bytes_left, seconds_left = queue_progress.together(list(workers.values()))
     facts = {
         "enabled": await recovery.is_enabled(),
         "auditor": await recovery.auditor(),
         "delaySeconds": await recovery.delay_s(),
         "underReplicated": len([marked async for marked in recovery.marked()]),
-        "inProgress": len(await recovery.locks()),
+        "inProgress": sum(lock.session != 0 for lock in locks),
         "entriesLeft": entries_left,
         "bytesLeft": bytes_left,
         "secondsLeft": seconds_left,
@@ -77,6 +78,11 @@ async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None
     rows = [{"worker": name} | _told(progress) for name, progress in workers.items()]
     lines = [output.facts(facts), *(output.table(rows, _WORKERS) if rows else ())]
     output.say(arguments, facts | {"workers": rows}, "\n".join(lines))
+    if dead := [lock.path for lock in locks if not lock.session]:
+        output.tell(
+            f"{len(dead)} locks belong to no session, so no repairer has them, the first is {dead[0]}: the next worker"
+            " of ours that comes to such a ledger removes its lock; Java's pass the ledger over as long as it is there"
+        )
     await tell_if_nobody_looks(recovery)
 
 

@@ -48,6 +48,7 @@ async def run(arguments: argparse.Namespace) -> int:
         if is_known:
             row |= {"missing": 0} if lacks is None else {"missing": lacks.count, "firstMissing": lacks.first}
         rows.append(row | {"problem": "" if held is None or is_known else held.reason})
+    lock = told.lock
     marked_ms = -1 if told.mark is None else told.mark.record.marked_ms
     facts = {
         "ledger": ledger_id,
@@ -55,7 +56,7 @@ async def run(arguments: argparse.Namespace) -> int:
         "outcome": outcome,
         "marked": None if told.mark is None else list(told.mark.record.missing),
         "markedSecondsAgo": None if marked_ms < 0 else max(0, int(time.time() * 1000 - marked_ms) // 1000),
-        "workedOnBy": told.holder or None,
+        "workedOnBy": (lock.holder or "another process") if lock and lock.session else None,
         "bookies": rows,
         "misplaced": [
             {"firstEntry": each.first_entry, "bookies": list(each.bookies), "reason": each.reason}

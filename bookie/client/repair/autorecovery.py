@@ -14,14 +14,26 @@ from bookie.base.ids import BookieId, LedgerId
 from bookie.client.repair import election
 from bookie.client.repair.marks import Marks
 from bookie.client.repair.progress_reports import ProgressReports
+from bookie.client.repair.replication_lock import holder_in
 from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
-from bookie.ports.metadata_store import MetadataStore, find_children, find_data
+from bookie.ports.metadata_store import MetadataStore, find, find_children, find_data
 
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
 _DELAY_S_MAX = (1 << 31) - 1  # Java reads an int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLock:
+    """A lock of a repairer as it stands. `holder`: as it says, "" when it does not; `session`: whose it is, 0 for
+    nobody's, which the next worker of ours removes; `made_ms`: when, by the metadata store."""
+
+    path: str
+    holder: str
+    session: int
+    made_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,8 @@ class AutoRecovery:
 
     async def marked(self) -> AsyncIterator[UnderreplicatedLedger]:
         """Every ledger marked as under-replicated, by id. A mark that cannot be read names no bookie."""
-        holders = await self.locks()
+        locks = await self.locks()
+        holders = {each: lock.holder or "another process" for each, lock in locks.items() if lock.session}
         async for ledger_id in self.ledgers():
             mark = await self._marks.find(ledger_id)
             if mark is not None:  # else it was repaired meanwhile
@@ -59,15 +72,18 @@ class AutoRecovery:
             except errors.BadInput as error:  # a stranger's: it must not keep the marks of all others from being seen
                 log.warning("no mark of a ledger, and left alone: %s", error)
 
-    async def locks(self) -> dict[LedgerId, str]:
-        """Return the ledgers under repair, each with the worker that repairs it."""
+    async def locks(self) -> dict[LedgerId, FoundLock]:
+        """Return the ledgers that repairers have locked, each with its lock; also those of no session."""
         parent = paths.replication_locks(self._root)
-        found: dict[LedgerId, str] = {}
+        found: dict[LedgerId, FoundLock] = {}
         for name in await find_children(self._store, parent):
-            data = await find_data(self._store, f"{parent}/{name}")
+            path = f"{parent}/{name}"
+            stored = await find(self._store, path)
+            if stored is None:
+                continue
+            lock = FoundLock(path, holder_in(stored), stored.owner, stored.created_ms)
             try:
-                if data is not None:
-                    found[paths.parse_underreplicated(f"{parent}/{name}")] = repair.load_lock(data)
+                found[paths.parse_underreplicated(path)] = lock
             except errors.BadInput as error:
                 log.warning("no lock on a ledger, and left alone: %s", error)
         return found

@@ -11,7 +11,7 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.net.bookies import BookieClient
-from bookie.client.repair.autorecovery import AutoRecovery
+from bookie.client.repair.autorecovery import AutoRecovery, FoundLock
 from bookie.client.repair.holdings import Holdings
 from bookie.client.repair.maintenance import Maintenance
 from bookie.client.repair.marks import FoundMark, Marks
@@ -26,12 +26,13 @@ from bookie.quorum.placement_check import Misplaced, PlacementCheck
 @dataclass(slots=True)
 class Explanation:
     """`needs`: what is missing, a sentence each. `helps`: what would happen, or what a person can do. `standings`,
-    `holdings`: of every bookie that the ledger names, as judged. `leases`: of bookies under maintenance."""
+    `holdings`: of every bookie that the ledger names, as judged. `leases`: of bookies under maintenance. `lock`: that
+    of the ledger, if any, whosever it is."""
 
     ledger_id: LedgerId
     metadata: LedgerMetadata
     mark: FoundMark | None
-    holder: str
+    lock: FoundLock | None
     found: Mending
     standings: dict[BookieId, Standing]
     holdings: dict[BookieId, Holding]
@@ -54,11 +55,11 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     holdings = await Holdings(shared).ask(ledger_id, metadata, present, reads=True, probes=True)
     found = mending.judge(metadata, standings, holdings)
     mark = await Marks(ledgers.store, ledgers.root).find(ledger_id)
-    holder = (await recovery.locks()).get(ledger_id, "")
+    lock = (await recovery.locks()).get(ledger_id)
     leases = await Maintenance(ledgers.store, ledgers.root).leases()
     wall_ms = shared.world.clock.wall_ms()
     valid = {each: lease for each, lease in leases.items() if wall_ms < lease.until_ms}
-    told = Explanation(ledger_id, metadata, mark, holder, found, standings, holdings, valid)
+    told = Explanation(ledger_id, metadata, mark, lock, found, standings, holdings, valid)
     told.misplaced = PlacementCheck(shared.watcher.candidates(), shared.watcher.placed()).misplaced(metadata)
     if told.misplaced:
         told.helps.append(
@@ -68,6 +69,7 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     await _tell_of_fills(shared, told)
     _tell_of_lost(shared, told)
     _tell_of_waits(told)
+    _tell_of_lock(told, wall_ms)
     if not found.is_whole and not await recovery.is_enabled():
         told.helps.append("auto-recovery is switched off: `bookie autorecovery enable`")
     elif found.missing and mark is None:
@@ -153,6 +155,27 @@ def _tell_of_waits(told: Explanation) -> None:
             f"`bookie ledger recover {told.ledger_id}` tries, and says which bookies cannot answer; if these are"
             " emptied for good, `bookie ledger accept-loss`"
         )
+
+
+def _tell_of_lock(told: Explanation, wall_ms: int) -> None:
+    lock = told.lock
+    if lock is None:
+        return
+    whose = f"its lock {lock.path} (holder {lock.holder or 'not named'}, made {_ago(lock.made_ms, wall_ms)})"
+    if not lock.session:
+        told.helps.append(
+            f"{whose} belongs to no session, so no repairer has it: the next worker of ours removes it; Java's pass"
+            " this ledger over as long as it is there"
+        )
+    else:
+        told.helps.append(
+            f"{whose} is held by session {lock.session:#x}: nobody else repairs it until that session ends, or its"
+            " process gives the lock back"
+        )
+
+
+def _ago(made_ms: int, wall_ms: int) -> str:
+    return f"{max(0, wall_ms - made_ms) // 1000} s ago"
 
 
 def outcome(told: Explanation) -> errors.Answer:

@@ -300,12 +300,12 @@ async def living(store: MetadataStore, root: str, bookie_id: BookieId) -> str:
 
 async def repairs(store: MetadataStore, root: str) -> frozenset[Repair]:
     """Return the repairs under way now, Java's and ours: each holds a lock. One that chose a bookie while that was
-    writable names it at its end, which no list of ledgers shows before."""
+    writable names it at its end, which no list of ledgers shows before. A node of no session is no repair's."""
     parent = paths.replication_locks(root)
     locks = [f"{parent}/{name}" for name in await find_children(store, parent)]
     found = await asyncio.gather(*(find(store, path) for path in locks))
     return frozenset(
-        (path, lock.created_ms, lock.owner) for path, lock in zip(locks, found, strict=True) if lock is not None
+        (path, lock.created_ms, lock.owner) for path, lock in zip(locks, found, strict=True) if lock and lock.owner
     )
 
 

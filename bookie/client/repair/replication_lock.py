@@ -6,11 +6,13 @@ names that bookie: in a break, Java's bookie may delete the copies, and compare-
 
 All locks look alike, and each ends with its session. So a sign with a name of its own stands beside our lock, made in
 the same transaction: `held` makes a change depend on both, `give_back` removes both or neither. Never: remove a lock
-that may be another's. (Java's workers do, since they cannot tell: ZkLedgerUnderreplicationManager.)
+that may be another's. (Java's workers do, since they cannot tell: ZkLedgerUnderreplicationManager.) A node of no
+session is nobody's: it is removed, with a word, or its ledger is never repaired again.
 """
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -18,7 +20,17 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
 from bookie.metadata import paths, repair
-from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore, create_if_missing
+from bookie.ports.metadata_store import (
+    ANY_VERSION,
+    CheckOp,
+    CreateOp,
+    DeleteOp,
+    MetadataStore,
+    Stored,
+    create_if_missing,
+)
+
+log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
 _GIVE_BACK_ATTEMPTS = 2  # each may take as long as a session does to end
@@ -73,16 +85,51 @@ class ReplicationLock:
             except (errors.NodeExists, errors.OutcomeUnknown):
                 pass
             try:
-                other = repair.load_lock((await self._store.get(self.path)).data)
+                found = await self._store.get(self.path)
             except errors.NodeMissing:
                 continue  # it was released, or the lost change did not happen
+            other = holder_in(found)
+            if not found.owner:
+                await self._remove(found, other)
+                continue
             if other == holder:
                 return
             raise errors.TooManyRequests(
                 f"ledger {self.ledger_id} is being repaired by {other or 'another process'}"
             ) from None
         raise errors.OutcomeUnknown(
-            f"locking ledger {self.ledger_id}: the metadata store gave no answer: look, then try again"
+            f"locking ledger {self.ledger_id}: the lock kept changing, or the metadata store gave no answer: look, then"
+            " try again"
+        )
+
+    async def _remove(self, found: Stored, other: str) -> None:
+        """Remove the node of no session that was `found` in our lock's place, unless it changed. Raises TooManyRequests
+        when nobody may, OutcomeUnknown.
+
+        A lock that somebody takes meanwhile is never removed: it has version 0 again, and what we remove was written
+        to, and looked at after that. That its version counts one more harms no lock: nobody goes by it, Java neither.
+        """
+        try:
+            version = await self._store.put(self.path, found.data, found.version)
+            now = await self._store.get(self.path)
+            if now.owner or now.version != version:
+                return
+            await self._store.delete(self.path, version)
+        except (errors.NodeMissing, errors.VersionConflict, errors.OutcomeUnknown):
+            return  # the next look says what happened
+        except errors.MetadataError as error:
+            if error.retryable:
+                raise
+            raise errors.TooManyRequests(
+                f"ledger {self.ledger_id} cannot be repaired: its lock {self.path} (holder {other or 'not named'})"
+                f" belongs to no session, so no repairer has it, and it cannot be removed ({error}): delete it by hand"
+            ) from None
+        log.warning(
+            "lock of no session removed: no repairer has it ledger_id=%d path=%s holder=%s made_ms=%d",
+            self.ledger_id,
+            self.path,
+            other,
+            found.created_ms,
         )
 
     async def give_back(self) -> None:
@@ -95,6 +142,14 @@ class ReplicationLock:
             except errors.MetadataError:
                 return
             return
+
+
+def holder_in(found: Stored) -> str:
+    """Return who a lock says that it belongs to, for people; "" when it does not say."""
+    try:
+        return repair.load_lock(found.data)
+    except errors.BadInput:
+        return ""
 
 
 @contextlib.asynccontextmanager

@@ -37,7 +37,8 @@ async def test_marks_are_listed_by_id_with_who_works_on_them(recovery: AutoRecov
         mark = underreplicated_support.mark(missing, 1_700_000_000_000)
         await store.create(underreplicated_support.path(ROOT, ledger_id), mark, parents=True)
     await store.create(f"{AT}/ledgers/0000/0000/0000/0007/urL0000000007", b"", parents=True)
-    await store.create(f"{AT}/locks/urL0000012345", b'bookieId: "node-1.example"\n', parents=True)
+    await store.create(f"{AT}/locks/urL0000012345", b'bookieId: "node-1.example"\n', ephemeral=True, parents=True)
+    await store.create(f"{AT}/locks/urL{LARGE:010}", b'bookieId: "of no session"\n')
 
     found = [marked async for marked in recovery.marked()]
 
@@ -82,7 +83,7 @@ async def test_what_a_stranger_left_among_the_records_hides_none_of_them(
     await store.create(f"{AT}/auditorelection/V_0000000002", b"\xff", parents=True)
     await store.create(underreplicated_support.path(ROOT, LedgerId(6)), b"\xff", parents=True)
     await store.create(underreplicated_support.path(ROOT, LedgerId(7)), b"", parents=True)
-    await store.create(f"{AT}/locks/urL0000000007", b'bookieId: "b:1"\n', parents=True)
+    await store.create(f"{AT}/locks/urL0000000007", b'bookieId: "b:1"\n', ephemeral=True, parents=True)
     await store.create(f"{AT}/auditorelection/V_0000000009", b'bookieId: "ours:1"\n', ephemeral=True, parents=True)
 
     assert [(marked.ledger_id, marked.holder) async for marked in recovery.marked()] == [(6, ""), (7, "b:1")]

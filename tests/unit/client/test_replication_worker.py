@@ -1,18 +1,21 @@
 """The worker against model bookies that are like Java's: no lives, no lists (spec/metadata.md#M44, M48)."""
 
 import asyncio
+import re
 
 from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_S
 from bookie.client import Client
+from bookie.client.repair import explaining
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
 from bookie.client.repair.replication_worker import ReplicationWorker
-from bookie.metadata import paths
+from bookie.metadata import paths, repair
+from bookie.ports.metadata_store import find
 from bookie.wire import messages
 from bookie.wire.messages import Request
 from client_support import MUTE, Fleet, obey, tell
@@ -98,6 +101,57 @@ async def test_a_ledger_whose_mark_cannot_be_read_is_looked_at_and_mended(fleet:
         assert worker.blocked == {}
         assert fleet["b1"].ids(ledger_id) == list(range(10))
         assert await Marks(fleet.store, ROOT).find(ledger_id) is None
+
+
+@story(tell)
+async def test_a_lock_of_no_session_is_removed_and_its_ledger_mended(fleet: Fleet) -> None:
+    """No repairer's outlives its session: it would keep the ledger from repair for ever."""
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        path = paths.replication_lock(ROOT, ledger_id)
+        await fleet.store.create(path, b"\xff whoever", parents=True)
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert worker.blocked == {}
+        assert fleet["b1"].ids(ledger_id) == list(range(10))
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is None
+        assert await find(fleet.store, path) is None
+
+
+@story(tell)
+async def test_a_lock_of_a_session_is_left_alone_whatever_it_says(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        path = paths.replication_lock(ROOT, ledger_id)
+        await fleet.store.create(path, b"\xff whoever", ephemeral=True, parents=True)
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert worker.blocked == {ledger_id: f"ledger {ledger_id} is being repaired by another process"}
+        assert fleet["b1"].ids(ledger_id) == [0, 1, 2, 7, 8, 9]
+        assert await find(fleet.store, path) is not None
+
+
+@story(tell)
+async def test_a_person_is_told_whose_lock_it_is_since_when_and_what_becomes_of_it(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        path = paths.replication_lock(ROOT, ledger_id)
+        await fleet.store.create(path, repair.dump_lock("a stranger"), parents=True)
+        of_nobody = await explaining.explain(client.shared, ledger_id)
+        await fleet.store.delete(path)
+        await fleet.store.create(path, repair.dump_lock("node-1"), ephemeral=True)
+        of_somebody = await explaining.explain(client.shared, ledger_id)
+
+        told = [next(each for each in one.helps if path in each) for one in (of_nobody, of_somebody)]
+        since = rf"its lock {path} \(holder {{}}, made \d+ s ago\) "
+        nobodys = since.format("a stranger") + "belongs to no session, .* the next worker of ours removes it"
+        assert re.match(nobodys, told[0])
+        session = f"session {fleet.store.session_id:#x}"
+        assert re.match(since.format("node-1") + f"is held by {session}: nobody else repairs it", told[1])
 
 
 def spoil(fleet: Fleet, ledger_id: LedgerId, entries: range, by: str = "b1") -> None:
