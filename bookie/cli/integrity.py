@@ -90,6 +90,8 @@ def follow(bookie: "AdminClient", *, as_json: bool, to_the_end: bool) -> int:
             reason = "the repair is not done; --watch follows it to its end"
             if status.state is State.WAITING_GRANT:
                 reason = "it waits for a grant: `bookie integrity grant` shows what that does, and with --yes gives it"
+            elif status.state is State.HELD:
+                reason = "it is held until a person acts: `bookie integrity report` says why, and what helps"
             break
     output.tell(reason)
     return output.EXIT_OF[output.NOT_KNOWN]

@@ -20,6 +20,7 @@ from bookie.integrity.inspection import BookieInspector, Inspection
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.options import IntegrityOptions
 from bookie.integrity.progress import BootProgress
+from bookie.integrity.verdict import Decision
 from bookie.metadata.cookie import IncarnationRecord
 from bookie.ports import World
 from bookie.ports.admin import OPERATOR_EPOCH_MAX, Grant, State, StorageReport, Verdict, credible_epoch
@@ -75,6 +76,7 @@ class BootGate:
         self._grant_expires_ns = 0
         self._operator_epoch = 0
         self._poke = asyncio.Event()
+        self._told = ""  # why it waits, as it was logged last
 
     async def until_allowed(self) -> tuple[Inspection, str]:
         """Wait, perhaps for ever, until the boot may go on. Return what was seen, and the id of what allows
@@ -96,7 +98,14 @@ class BootGate:
                 return seen, granted.grant_id
             else:
                 self._phase.enter(State.WAITING_GRANT)
+            self._tell(seen.decision)
             await self._pause()
+
+    def _tell(self, decision: Decision) -> None:
+        """Log why the boot waits, once for each reason: a person may see nothing but the log."""
+        if decision.reason != self._told:
+            self._told = decision.reason
+            log.warning("boot waits for a person verdict=%s reason=%s", decision.verdict, decision.reason)
 
     def passed(self, record: IncarnationRecord) -> None:
         """End the boot: `record` is ours and current. Forget what was seen before."""

@@ -52,6 +52,8 @@ class IdHolder:
         for path in (self.path, *self._registrations):
             found = await self._get(path)
             if found is not None and found.owner != self._store.session_id and found.data != self._sign:
+                if not found.owner:
+                    return f"its node {path} exists, and belongs to no session, so no living process made it: delete it"
                 return f"its node {path} exists (session {found.owner:#x})"
         return ""
 

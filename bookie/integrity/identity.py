@@ -39,7 +39,7 @@ class StoredIdentity:
 
     `record` None: no incarnation of this bookie in this cluster. One left by an earlier cluster in the same place
     (metaformat does not know it) counts as none, but keeps its version; so does the claim of a first one not yet begun.
-    `boot_id`: of the process that wrote the record last.
+    `boot_id`: of the process that wrote the record last. `record_path`: the record's node.
     """
 
     instance_id: str
@@ -49,7 +49,9 @@ class StoredIdentity:
     cookie_digest: str
     record: IncarnationRecord | None
     record_version: int
+    record_path: str
     boot_id: str = ""
+    record_problem: str = ""  # why the record cannot be read; `cookie_problem` says so too
     aside: Aside | None = None  # the last order that took this bookie out of service, or back
 
 
@@ -81,8 +83,9 @@ class IdentityStore:
         stored_cookie = await read(lambda: find(self._store, self._cookie_path))
         stored_record = await read(lambda: find(self._store, self._record_path))
         stored_aside = await read(lambda: find(self._store, self._aside_path))
-        found, problem = _load_cookie(stored_cookie)
+        found, problem = _load_cookie(stored_cookie, self._cookie_path)
         record, boot_id, broken = _load_record(stored_record, instance_id)
+        broken = broken and f"{self._record_path}: {broken}"
         return StoredIdentity(
             instance_id=instance_id,
             cookie=found,
@@ -91,7 +94,9 @@ class IdentityStore:
             cookie_digest="" if stored_cookie is None else hashlib.sha256(stored_cookie.data).hexdigest(),
             record=record,
             record_version=ABSENT if stored_record is None else stored_record.version,
+            record_path=self._record_path,
             boot_id=boot_id,
+            record_problem=broken,
             aside=None if stored_aside is None else load_aside(stored_aside.data),
         )
 
@@ -293,10 +298,13 @@ def _change(path: str, data: bytes, version: int) -> Op:
     return CreateOp(path, data) if version == ABSENT else PutOp(path, data, version)
 
 
-def _load_cookie(stored: Stored | None) -> tuple[Cookie | None, str]:
+def _load_cookie(stored: Stored | None, path: str) -> tuple[Cookie | None, str]:
     if stored is None:
         return None, ""
     try:
         return cookie.load_cookie(stored.data), ""
     except errors.BadInput as error:
-        return None, f"the cookie in the metadata store: {error}"
+        return None, (
+            f"the cookie in the metadata store, {path}: {error}; restore it from a backup, or delete this node: then"
+            " `bookie cookie create`, with current/VERSION of one of this bookie's directories, makes it anew"
+        )

@@ -4,6 +4,8 @@ Used by the boot itself, by the storage report, and again at the moment a grant 
 """
 
 import dataclasses
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bookie.base.ids import BookieId
@@ -19,7 +21,7 @@ from bookie.integrity.volumes import VolumeExpectation
 from bookie.metadata import cookie
 from bookie.metadata.cookie import Cookie
 from bookie.ports import World
-from bookie.ports.admin import VolumeReport
+from bookie.ports.admin import Contents, VolumeReport
 from bookie.storage import dirs
 from bookie.storage.options import StorageOptions
 
@@ -84,7 +86,8 @@ class BookieInspector:
             volumes=found,
             cookie_present=identity.cookie is not None or bool(identity.cookie_problem),
             record=identity.record,
-            cookie_problem="" if added else _problem(identity, master),
+            cookie_problem="" if added else _problem(identity, master, found),
+            way_back=_way_back(identity, found),
             lost_writes=lost_writes and not is_serving,
             set_back=is_set_back,
             set_aside=_set_aside(identity) if not is_serving else "",
@@ -163,10 +166,27 @@ def _set_aside(identity: StoredIdentity) -> str:
     return f"a person took this bookie out of service: {order.why} (order {order_id}); {back}"
 
 
-def _problem(identity: StoredIdentity, master: Cookie) -> str:
+def _problem(identity: StoredIdentity, master: Cookie, found: Sequence[VolumeReport]) -> str:
+    if identity.record_problem and identity.cookie_problem == identity.record_problem:
+        return f"{identity.record_problem}; {_way_back(identity, found)}"
     if identity.cookie is None:
         return identity.cookie_problem
     reason = identity.cookie_problem or cookie.mismatch(master, identity.cookie)
     if reason and cookie.added(identity.cookie, master):
         return f"{reason}; correct the settings, or add directories with allowStorageExpansion=true"
     return f"{reason}; correct the settings" if reason else ""
+
+
+def _way_back(identity: StoredIdentity, found: Sequence[VolumeReport]) -> str:
+    """Say what helps a bookie whose incarnation record is gone or spoilt. By hand it is written only from volumes that
+    all say the same: were they set back, the position that they told the metadata store still shows it."""
+    restore = f"restore {identity.record_path} from a backup of the metadata store"
+    said = {(each.sentinel.incarnation, each.sentinel.boot_epoch) for each in found if each.sentinel is not None}
+    if len(said) != 1 or any(each.contents is not Contents.VALID for each in found):
+        return restore
+    ((incarnation, boot_epoch),) = said
+    record = {"instance_id": identity.instance_id, "incarnation": incarnation, "boot_epoch": boot_epoch}
+    return (
+        f"{restore}; if there is none, and these volumes were never set back or copied from elsewhere, write there what"
+        f" they say: {json.dumps(record)}"
+    )

@@ -45,8 +45,10 @@ async def is_behind(
     except errors.BadInput as error:
         log.warning("the stored position cannot be read and is ignored reason=%s", error)
         return False
-    if (position.instance_id, position.incarnation) != (record.instance_id, record.incarnation):
+    if position.instance_id != record.instance_id or position.incarnation < record.incarnation:
         return False
+    if position.incarnation > record.incarnation:  # the record went back, or was written by hand from older volumes
+        return True
     for directory, mark in zip(storage.journal_dirs, position.journals, strict=False):
         if not await ends.reaches(world.disk, dirs.current(directory), JournalPosition(*mark)):
             return True

@@ -26,6 +26,7 @@ class Facts:
     `cookie_problem`: why the stored cookie cannot be ours as configured ("" when it can, or is absent).
     `ledgers_naming_me`: UNCOUNTED until somebody looked. `lost_writes`: the last stop was not clean, and that boot did
     not put entry data into the journal. `set_aside`: why a person took this bookie out of service; "" when nobody did.
+    `way_back`: what helps when the record is gone.
     """
 
     volumes: tuple[VolumeReport, ...]
@@ -36,6 +37,7 @@ class Facts:
     lost_writes: bool = False
     set_back: bool = False
     set_aside: str = ""
+    way_back: str = "restore the store from a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +101,16 @@ def _cookie(facts: Facts) -> Decision | None:
         if facts.record is None and _any(facts, Contents.VALID):
             return Decision(
                 Verdict.COOKIE_MISSING,
-                "the volumes hold data, but this bookie's incarnation record is gone from the metadata store: restore "
-                "the store from a backup, or correct metadataServiceUri",
+                "the volumes hold data, but this bookie's incarnation record is gone from the metadata store:"
+                f" correct metadataServiceUri if it is another store; else {facts.way_back}",
             )
         return None
     if _any(facts, Contents.VALID):
         return Decision(
             Verdict.COOKIE_MISSING,
             "the volumes hold data, but this bookie's cookie is gone from the metadata store: if that is the right "
-            "store and whole, restore the cookie (`bookie cookie create`); else correct metadataServiceUri, or restore "
-            "the store",
+            "store and whole, restore the cookie (`bookie cookie create`, with current/VERSION of a directory); "
+            "else correct metadataServiceUri, or restore the store",
         )
     if facts.ledgers_naming_me == UNCOUNTED:
         return Decision(None, "looking for ledgers that name this bookie")
