@@ -1,9 +1,9 @@
 """The note in a closed ledger's record of the entries that a person declared lost, since no bookie has them. Pure.
 
-JSON in the custom metadata, so that Java's clients keep it as it is: a list of acts, each with `by`, `reason`, `atMs`,
-`bookies` (whose disks were given up) and `entries`: groups (first start, last start, size, period), as bookies list
-them, since of a striped ledger every third entry may be lost. Whoever makes a ledger writes its custom metadata too. So
-what cannot be read, or says too much, declares nothing: the entries stay owed. Rule: spec/metadata.md#M57.
+JSON in the custom metadata, so that Java's clients keep it as it is: a list of acts, each with the fields of `Act`, and
+with `entries`: groups (first start, last start, size, period), as bookies list them, since of a striped ledger every
+third entry may be lost. Whoever makes a ledger writes its custom metadata too. So what cannot be read, or says too
+much, declares nothing: the entries stay owed. Rule: spec/metadata.md#M57.
 """
 
 import functools
@@ -24,13 +24,18 @@ Group = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One declaration. `runs`: inclusive, ascending, apart from each other."""
+    """One declaration. `runs`: inclusive, ascending, apart from each other. `tool`: the program that made it; `claims`:
+    what the person said where nothing proves it; `gone`: of the bookies, those that were forgotten (the others serve,
+    and said that they may have lost it). These three are empty in notes of before."""
 
     by: str
     reason: str
     at_ms: int
     bookies: tuple[BookieId, ...]
     runs: tuple[IdRange, ...]
+    tool: str = ""
+    claims: tuple[str, ...] = ()
+    gone: tuple[BookieId, ...] = ()
 
     @property
     def count(self) -> int:
@@ -69,6 +74,9 @@ def dump(acts: Sequence[Act]) -> bytes:
             "reason": each.reason,
             "atMs": each.at_ms,
             "bookies": each.bookies,
+            "tool": each.tool,
+            "claims": each.claims,
+            "gone": each.gone,
             "entries": list(_groups(each.runs)),
         }
         for each in acts
@@ -100,8 +108,11 @@ def _act(said: dict[str, object]) -> Act:
     bookies, groups, at_ms = said["bookies"], said["entries"], said["atMs"]
     if not (isinstance(bookies, list) and isinstance(groups, list) and isinstance(at_ms, int)):
         raise TypeError
-    by, reason = str(said["by"]), str(said["reason"])
-    if not _is_text(by + reason):
+    by, reason, tool = str(said["by"]), str(said["reason"]), str(said.get("tool", ""))
+    claims, gone = said.get("claims", []), said.get("gone", [])
+    if not (isinstance(claims, list) and isinstance(gone, list)):
+        raise TypeError
+    if not _is_text("".join([by, reason, tool, *map(str, claims), *map(str, gone)])):
         raise ValueError
     runs: list[IdRange] = []
     for group in groups:
@@ -115,7 +126,8 @@ def _act(said: dict[str, object]) -> Act:
             raise ValueError
         starts = (first + number * period for number in range(times))
         runs += [(EntryId(start), EntryId(start + size - 1)) for start in starts]
-    return Act(by, reason, at_ms, tuple(BookieId(str(one)) for one in bookies), tuple(runs))
+    named, forgotten = (tuple(BookieId(str(one)) for one in each) for each in (bookies, gone))
+    return Act(by, reason, at_ms, named, tuple(runs), tool, tuple(str(one) for one in claims), forgotten)
 
 
 def _is_text(words: str) -> bool:

@@ -24,7 +24,7 @@ class GivenUp:
     """`in_doubt`: they serve, and say that they may have lost entries of the ledger. `gone`: no process and no identity
     of theirs exists, so that none can ever answer. `sessions`: of the processes in doubt that were asked; another
     process of one of them may know more. `by`, `reason`: for the record. `tail`: what lies behind the first entry that
-    is given up is given up too."""
+    is given up is given up too. `claims`: what the person said where nothing proves it, for the record."""
 
     in_doubt: frozenset[BookieId]
     gone: frozenset[BookieId]
@@ -32,6 +32,7 @@ class GivenUp:
     by: str = ""
     reason: str = ""
     tail: bool = False
+    claims: tuple[str, ...] = ()
 
     def judged(self, bookie_id: BookieId, error: BookieError) -> BookieError:
         """Return what an answer without an entry counts as. Silence of a bookie that serves counts as ever: it might

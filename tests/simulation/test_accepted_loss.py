@@ -10,7 +10,7 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.net.bookies import BookieClient
-from bookie.client.repair import accepting_loss, forgetting
+from bookie.client.repair import accepting_loss, forgetting, recovery
 from bookie.client.repair.accepting_loss import LossPlan
 from bookie.metadata import paths
 from bookie.ports.admin import State
@@ -72,6 +72,7 @@ async def test_a_ledger_in_limbo_for_ever_is_closed_at_what_is_left_and_its_book
     record = accepting_loss.record_of(closed)
     assert record is not None
     assert (record["bookies"], record["by"], record["reason"]) == (["bookie-1", "bookie-2"], "ann", "the rack burnt")
+    assert (record["gone"], record["claims"], record["tool"]) == ([], [], recovery.TOOL)
     assert cluster.metadata_of(ledger_id) == closed
     await cluster.until_repaired("bookie-1", "bookie-2")
     assert await copies(cluster, ledger_id, EntryId(19)) == []

@@ -352,6 +352,7 @@ async def test_what_is_bad_on_every_disk_is_declared_lost_once_a_person_says_so(
     metadata = cluster.metadata_of(writer.id)
     assert metadata is not None
     assert metadata.lost_runs() == [(entry, entry)]
+    assert [act.claims for act in metadata.losses()] == [("corrupt",)], "a person said so, and nothing proves it"
     await _is_whole(cluster, writer)
 
 

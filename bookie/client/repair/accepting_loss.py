@@ -68,7 +68,8 @@ async def plan(
         raise errors.GrantRefused("may_answer", f"ledger {ledger_id}: nothing is given up: {'; '.join(reasons)}")
     in_doubt = frozenset(bookies) - gone
     sessions = tuple((each, shared.watcher.session(each)) for each in sorted(in_doubt))
-    given_up = GivenUp(in_doubt, gone, sessions, by=by, reason=reason, tail=tail)
+    claims = tuple(word for word, said in (("afterCrash", after_crash), ("tail", tail)) if said)
+    given_up = GivenUp(in_doubt, gone, sessions, by=by, reason=reason, tail=tail, claims=claims)
     return LossPlan(ledger_id, metadata, version, given_up)
 
 

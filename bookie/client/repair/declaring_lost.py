@@ -108,7 +108,8 @@ async def plan(
     await _refuse_who_may_answer(look, bookies, after_crash=after_crash, corrupt=corrupt)
     in_doubt = frozenset(look.doubts) - gone
     sessions = tuple((each, lives[each]) for each in sorted(in_doubt))
-    given_up = GivenUp(in_doubt, frozenset(look.doubts) & gone, sessions, by=by, reason=reason)
+    claims = tuple(word for word, said in (("afterCrash", after_crash), ("corrupt", corrupt)) if said)
+    given_up = GivenUp(in_doubt, frozenset(look.doubts) & gone, sessions, by=by, reason=reason, claims=claims)
     return LostPlan(ledger_id, metadata, version, tuple(_without(lost, found)), found, given_up, look.said)
 
 
@@ -135,6 +136,9 @@ async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
         shared.world.clock.wall_ms(),
         tuple(sorted(wanted.given_up.in_doubt | wanted.given_up.gone)),
         wanted.runs,
+        recovery.TOOL,
+        wanted.given_up.claims,
+        tuple(sorted(wanted.given_up.gone)),
     )
     note = lost_entries.dump((*wanted.metadata.losses(), act))
     changed = wanted.metadata.with_custom(lost_entries.KEY, note)

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable
 
+import bookie
 from bookie.base import errors
 from bookie.base.errors import Answer, BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, LedgerId
@@ -37,6 +38,7 @@ _LENGTH_LOOKS_MAX = 64
 
 # In the custom metadata of a ledger that was closed after a person gave something up (spec/metadata.md#M49).
 GIVEN_UP_KEY = "bookie.accepted-loss"
+TOOL = f"bookie {bookie.__version__}"  # in the records of what people gave up
 
 
 async def recover(
@@ -94,9 +96,13 @@ async def refuse_restarted(shared: Shared, given_up: GivenUp) -> None:
 
 
 def _record(shared: Shared, given_up: GivenUp, run: "_Attempt") -> bytes:
-    """Return who gave up what, as JSON. `highest`: the highest entry that any bookie still told of."""
+    """Return who gave up what, as JSON. `highest`: the highest entry that any bookie still told of; `claims`: what the
+    person said where nothing proves it; `gone`: of the bookies, those that were forgotten; `tool`: this program."""
     facts = {
         "bookies": sorted(given_up.in_doubt | given_up.gone),
+        "gone": sorted(given_up.gone),
+        "claims": given_up.claims,
+        "tool": TOOL,
         "by": given_up.by,
         "reason": given_up.reason,
         "atMs": shared.world.clock.wall_ms(),

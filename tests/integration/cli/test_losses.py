@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import bookie as package
 import children
 import local_support
 import wait_support
 from bookie import blocking
 from bookie.cli import main
+from bookie.metadata import lost_entries
 from local_support import LocalBookie, LocalFleet
 
 pytestmark = pytest.mark.slow
@@ -85,4 +87,7 @@ def test_what_nobody_has_is_declared_lost_and_the_ledger_is_whole_without_it(
         said = capsys.readouterr()
         assert "declared lost by ann: two disks burnt" in said.err
         assert main.main(["ledger", "show", ledger, "--json"]) == 0
-        assert "bookie.lost-entries" in json.loads(capsys.readouterr().out)["custom"]
+        (act,) = lost_entries.load(json.loads(capsys.readouterr().out)["custom"][lost_entries.KEY].encode())
+        assert (act.by, act.reason, act.count) == ("ann", "two disks burnt", 10)
+        assert act.tool == f"bookie {package.__version__}"
+        assert (act.bookies, act.claims, act.gone) == (tuple(sorted(each.bookie_id for each in bookies)), (), ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -38,6 +39,19 @@ def test_what_is_noted_is_read_again(runs: list[tuple[int, int]]) -> None:
     noted = act(*runs)
     assert lost_entries.load(lost_entries.dump([noted])) == (noted,)
     assert noted.count == len(runs)
+
+
+def test_how_it_came_about_is_noted_too_and_a_note_of_before_says_nothing_of_that() -> None:
+    noted = dataclasses.replace(act((1, 2)), tool="bookie 0.1.0", claims=("afterCrash",), gone=BOOKIES[1:2])
+    value = lost_entries.dump([noted])
+    assert lost_entries.load(value) == (noted,)
+    (said,) = json.loads(value)
+    assert (said["tool"], said["claims"], said["gone"]) == ("bookie 0.1.0", ["afterCrash"], ["bookie-1"])
+
+    before = [{key: said[key] for key in ("by", "reason", "atMs", "bookies", "entries")}]
+    assert lost_entries.load(json.dumps(before).encode()) == (act((1, 2)),)
+    spoilt = json.dumps([said | {"claims": "afterCrash"}]).encode()
+    assert lost_entries.load(spoilt) == ()
 
 
 def test_every_third_entry_of_a_long_ledger_is_one_group() -> None:
