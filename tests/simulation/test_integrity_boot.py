@@ -1017,6 +1017,28 @@ async def test_of_two_processes_with_one_identity_the_older_stops(cluster: SimCl
     assert "another process" in str(bookie.ended)
 
 
+@story(on_cluster, 39, bookies=4, regeneration=GATED)
+async def test_what_became_of_the_volumes_while_a_boot_waited_for_another_process_is_seen(
+    cluster: SimCluster, *, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it saw before its claim may be old by as much as it waited: the earlier process used those disks."""
+    app = await cluster.client("app")
+    writer = await written(app)
+    bookie = member_of(cluster, writer)
+    bookie.crash(ProcessEnd.KILL)
+    bookie.start()  # its volumes are whole, and the session of the process before it lives on
+    await cluster.until(lambda: "waiting for the end of another process" in caplog.text, "the wait")
+
+    for path in bookie.volumes:
+        bookie.node.image.wipe(path)
+    await cluster.until(lambda: bookie.is_ready or bookie.state is State.WAITING_GRANT, "the end of the wait")
+
+    assert bookie.state is State.WAITING_GRANT
+    assert contents_of(bookie.node.image) == []
+    await back(cluster, bookie)
+    await read_back(app, writer.id, 12)
+
+
 @story(on_cluster, 23, bookies=4)
 async def test_a_boot_waits_out_a_silent_metadata_store(cluster: SimCluster) -> None:
     writer = await written(await cluster.client("app"))

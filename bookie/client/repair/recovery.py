@@ -272,6 +272,9 @@ class _Attempt:
         return read
 
     async def stop(self) -> None:
+        """End the attempt: also answers that come later have it ask and write nothing more."""
+        if self.machine.phase is not RecoveryPhase.CLOSING:
+            self.machine.failed(errors.LedgerRecoveryFailed("the recovery was given up"))
         if self._nudge_timer is not None:
             self._nudge_timer.cancel()
         for read in self._reads.values():

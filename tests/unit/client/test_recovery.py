@@ -31,6 +31,13 @@ def plant(bookie: FakeBookie, ledger_id: LedgerId, entry_id: int, lac: int, payl
     bookie.entries[ledger_id, EntryId(entry_id)] = b"".join(body)
 
 
+def asked_to_recover(bookie: FakeBookie, ledger_id: LedgerId) -> int:
+    """How many fencing reads and recovery adds the bookie was sent."""
+    reads = [each for each in bookie.asked(messages.ReadRequest) if each.is_fencing]
+    adds = [each for each in bookie.asked(messages.AddRequest) if each.is_recovery]
+    return sum(each.ledger_id == ledger_id for each in (*reads, *adds))
+
+
 @story(tell)
 async def test_an_empty_ledger_is_closed_empty(fleet: Fleet) -> None:
     async with fleet.client() as client:
@@ -347,4 +354,30 @@ async def test_a_cancelled_recovery_leaves_nothing_behind_and_can_be_repeated(fl
 
         assert opening.cancelled()
         fleet["b0"].script = fleet["b1"].script = obey
+        assert (await client.open(writer.id)).last_entry == 2
+
+
+@pytest.mark.parametrize("held", [("b0", "b1", "b2"), ("b0", "b1")])
+@story(tell)
+async def test_answers_that_come_after_a_recovery_was_cancelled_have_it_ask_nobody_any_more(
+    fleet: Fleet, *, held: tuple[str, ...]
+) -> None:
+    """CONFORMANCE.md#P33: else it reads on and writes back beside the recovery that follows, and nobody can stop it."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        await left_open(client, 1)  # it has a connection to each bookie
+        for name in held:
+            fleet.machine.fabric.hold(name, "app")
+        opening = asyncio.ensure_future(client.open(writer.id))
+        await fleet.until(lambda: all(writer.id in bookie.fenced for bookie in fleet.bookies), "the fence")
+        await asyncio.sleep(0.5)
+        opening.cancel()
+        await asyncio.wait([opening])
+        asked = sum(asked_to_recover(bookie, writer.id) for bookie in fleet.bookies)
+
+        fleet.machine.fabric.release_all()
+        await asyncio.sleep(10)
+
+        assert sum(asked_to_recover(bookie, writer.id) for bookie in fleet.bookies) == asked
         assert (await client.open(writer.id)).last_entry == 2

@@ -9,10 +9,11 @@ from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client import LedgerWriter
+from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.wire import entry, messages
 from bookie.wire.messages import Request
-from client_support import BREAK, MUTE, Fleet, obey, tell, tell_each
+from client_support import BREAK, MUTE, ROOT, Fleet, obey, tell, tell_each
 from story_support import story
 
 
@@ -468,6 +469,38 @@ async def test_an_ensemble_change_whose_answer_was_lost_is_found_also_at_a_metad
         stored, _ = await get(writer.id)
         holders = [bookie for bookie in stored.write_set(EntryId(1)) if 1 in fleet[str(bookie)].ids(writer.id)]
         assert len(holders) >= 2, f"confirmed, but only {holders} of {stored.last_segment.bookies} have it"
+
+
+@story(tell, zones="abca")
+async def test_what_a_replacement_acknowledges_that_was_gone_when_the_ledger_named_it_counts_for_nothing(
+    fleet: Fleet,
+) -> None:
+    """docs/INTEGRITY.md, two processes: another process of its id may have made its marks before that."""
+
+    async with fleet.client(request_timeout_ms=3_600_000) as client:
+        writer = await client.create()
+        await writer.append(b"early")
+        victim, silent = in_ensemble(fleet, writer), in_ensemble(fleet, writer, 1)
+        spare = next(str(bookie.id) for bookie in fleet.bookies if bookie.id not in writer.metadata.segments[0].bookies)
+        put = client.shared.ledgers.put
+
+        async def put_too_late(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
+            await fleet.store.delete(f"{paths.available(ROOT)}/{spare}")  # it listens on
+            return await put(ledger_id, metadata, version)
+
+        client.shared.ledgers.put = put_too_late  # type: ignore[method-assign]
+        fleet[silent].script = lambda request: MUTE
+        await fleet[victim].stop()
+        await fleet.until(lambda: spare in writer.metadata.last_segment.bookies, "the ensemble change")
+
+        late = writer.append_nowait(b"late")
+        await asyncio.sleep(3)
+        assert not late.done()
+
+        client.shared.ledgers.put = put  # type: ignore[method-assign]
+        fleet[silent].script = obey
+        fleet[silent].break_connections()  # what it swallowed is sent again
+        assert await late == 1
 
 
 @story(tell, zones="abca")

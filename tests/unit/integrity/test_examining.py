@@ -164,6 +164,8 @@ async def test_phase_one_marks_the_ledgers_of_every_batch(bench: Bench, *, monke
 
     async def then(store: EntryStore) -> None:
         assert [marks_of(store, ledger_id) for ledger_id in range(7)] == [(True, True)] * 7
+        facts = [store.facts(LedgerId(ledger_id)) for ledger_id in range(7)]
+        assert [each.limbo_epoch for each in facts if each] == [EPOCH] * 7
 
     await bench.life(work, end=ProcessEnd.POWER_CUT)
     await bench.life(then)

@@ -16,7 +16,7 @@ from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import Cookie, IncarnationRecord
 from bookie.ports import World
-from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.metadata_store import ANY_VERSION, CreateOp, DeleteOp, MetadataStore
 from bookie.sim.node import Simulation
 from story_support import story
 
@@ -244,6 +244,21 @@ async def test_a_process_whose_record_was_claimed_stops_although_the_claimer_is_
     await new.claim()
     await new.dies()
 
+    with pytest.raises(errors.RefusedToStart, match="another process took over bookie b"):
+        await holding
+
+
+@story(run)
+async def test_a_process_whose_sign_another_holds_stops_although_the_record_is_its_own(stage: Stage) -> None:
+    """Nobody of ours makes a sign without a claim. Whoever did: this process may not be the only one."""
+
+    old, other = await stage.process("old"), await stage.process("other")
+    holding = asyncio.ensure_future(old.identities.hold(await old.begin()))
+    await old.identities.while_held()
+
+    await other.store.transact([DeleteOp(SIGN, ANY_VERSION), CreateOp(SIGN, b"other", ephemeral=True)])
+
+    await stage.until(holding.done)
     with pytest.raises(errors.RefusedToStart, match="another process took over bookie b"):
         await holding
 

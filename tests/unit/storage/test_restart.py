@@ -215,6 +215,31 @@ def test_protection_is_durable_in_every_directory_when_it_returns(seed: int) -> 
     run(both, seed=seed, ledger_dirs=("/ledgers", "/index"), index_dirs=())
 
 
+@story(run)
+async def test_a_ledger_that_comes_into_limbo_again_is_of_the_newer_epoch(bench: Bench) -> None:
+    """CONFORMANCE.md#B34, B41: repaired since or not."""
+
+    repaired, blocked = LedgerId(1), LedgerId(2)
+
+    async def first(store: EntryStore) -> None:
+        await store.protect([(repaired, True, True, None), (blocked, True, True, None)], epoch=3)
+        store.clear_limbo(repaired)
+        await store.flush()
+
+    async def second(store: EntryStore) -> None:
+        await store.protect([(repaired, True, True, None), (blocked, True, True, None)], epoch=4)
+
+    async def third(store: EntryStore) -> None:
+        for ledger_id in (repaired, blocked):
+            facts = store.facts(ledger_id)
+            assert facts is not None
+            assert (facts.is_limbo, facts.limbo_epoch) == (True, 4)
+
+    await bench.life(first)
+    await bench.life(second, end=ProcessEnd.POWER_CUT)
+    await bench.life(third)
+
+
 @pytest.mark.parametrize("end", [ProcessEnd.KILL, ProcessEnd.POWER_CUT, ProcessEnd.EXIT])
 @story(run)
 async def test_limbo_once_cleared_and_flushed_does_not_come_back(bench: Bench, *, end: ProcessEnd) -> None:
