@@ -10,7 +10,9 @@ from bookie.base import errors
 from bookie.base.errors import Answer, Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client import Client, DigestType, Entry, LedgerReader
+from bookie.metadata.ledger import LedgerMetadata
 from bookie.wire import messages
+from bookie.wire.digest import Digest
 from client_support import BREAK, MUTE, Fleet, tell
 from story_support import story
 
@@ -179,6 +181,83 @@ async def test_opening_without_recovery_disturbs_nobody(fleet: Fleet) -> None:
         await fleet.until(lambda: all(b.lac(writer.id) == 5 for b in fleet.bookies), "the explicit LAC")
         assert await reader.read_last_confirmed() == 5
         await reader.close()
+
+
+@story(tell)
+async def test_entries_that_are_read_move_what_the_reader_knows_to_be_confirmed(fleet: Fleet) -> None:
+    """CONFORMANCE.md#D5, O5: their headers come from the writer."""
+
+    async with fleet.client(explicit_lac_ms=0) as client, fleet.client("reader") as other:
+        writer = await client.create()
+        for _ in range(3):
+            await writer.append(b"x")
+        reader = await other.open_no_recovery(writer.id)
+        assert reader.last_confirmed == 1
+        for _ in range(3):
+            await writer.append(b"x")
+
+        await reader.read_unconfirmed(0, 5)
+
+        assert reader.last_confirmed == 4
+        assert len(await reader.read(0, 4)) == 5
+
+
+@story(tell)
+async def test_no_answer_moves_the_end_of_a_ledger_that_is_closed(fleet: Fleet) -> None:
+    """CONFORMANCE.md#O15, P12: a bookie that has an entry of behind the end tells of more than was kept."""
+
+    async with fleet.client() as client:
+        ledger_id = await closed_ledger(client, 3)
+        reader = await client.open(ledger_id)
+        body = b"".join(Digest(DigestType.CRC32C, b"").seal(ledger_id, EntryId(7), 6, 70, b"left behind"))
+        for bookie in fleet.bookies:
+            bookie.entries[ledger_id, EntryId(7)] = bytes(body)
+
+        await reader.read(0, 2)
+
+        assert (reader.last_entry, await reader.read_last_confirmed()) == (2, 2)
+        assert [entry.entry_id async for entry in reader.tail()] == [0, 1, 2]
+
+
+@story(tell)
+async def test_a_record_that_comes_late_does_not_take_a_reader_back(fleet: Fleet) -> None:
+    """spec/metadata.md#M22: a metadata server may be behind what the reader has seen; then entries would be asked of
+    bookies that were replaced."""
+
+    async with fleet.client() as client, fleet.client("reader") as other:
+        writer = await client.create()
+        await writer.append(b"x")
+        old = await client.shared.ledgers.get(writer.id)
+        await client.shared.ledgers.put(writer.id, old[0].with_custom("a", b"b"), old[1])
+        reader = await other.open_no_recovery(writer.id)
+        newer, get = reader.metadata, other.shared.ledgers.get
+
+        async def get_late(ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+            return old
+
+        other.shared.ledgers.get = get_late  # type: ignore[method-assign]
+        stored, version = await client.shared.ledgers.get(writer.id)
+        await client.shared.ledgers.put(writer.id, stored.with_custom("a", b"c"), version)
+        await asyncio.sleep(1)  # the reader hears of it
+        await reader.read_last_confirmed()
+        assert reader.metadata == newer
+        other.shared.ledgers.get = get  # type: ignore[method-assign]
+
+
+@story(tell)
+async def test_an_answer_that_was_on_its_way_does_not_take_the_last_confirmed_entry_back(fleet: Fleet) -> None:
+    async with fleet.client(explicit_lac_ms=0) as client, fleet.client("reader") as other:
+        writer = await client.create()
+        for _ in range(6):
+            await writer.append(b"x")
+        reader = await other.open_no_recovery(writer.id)
+
+        asking = asyncio.ensure_future(reader.read_last_confirmed())
+        await asyncio.sleep(0)
+        reader.learn(EntryId(5))  # from the writer itself
+
+        assert await asking == 5
+        assert reader.last_confirmed == 5
 
 
 @story(tell)

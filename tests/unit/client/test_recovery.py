@@ -357,6 +357,24 @@ async def test_a_cancelled_recovery_leaves_nothing_behind_and_can_be_repeated(fl
         assert (await client.open(writer.id)).last_entry == 2
 
 
+@story(tell)
+async def test_a_recovery_that_another_began_is_gone_on_with_and_its_record_written_once_at_the_end(
+    fleet: Fleet,
+) -> None:
+    """CONFORMANCE.md#O7, P25: each write of it would overtake those who recover the ledger too."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await left_open(lost, 3)
+        stored, version = await client.shared.ledgers.get(writer.id)
+        begun = await client.shared.ledgers.put(writer.id, stored.in_recovery(), version)
+
+        await client.open(writer.id)
+
+        metadata, version = await client.shared.ledgers.get(writer.id)
+        assert (metadata.state, metadata.last_entry) == (LedgerState.CLOSED, 2)
+        assert version == begun + 1
+
+
 @pytest.mark.parametrize("held", [("b0", "b1", "b2"), ("b0", "b1")])
 @story(tell)
 async def test_answers_that_come_after_a_recovery_was_cancelled_have_it_ask_nobody_any_more(

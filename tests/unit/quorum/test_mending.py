@@ -60,6 +60,17 @@ def test_a_bookie_that_is_away_is_waited_for_and_one_that_is_lost_is_replaced() 
     assert len(found.waits) == 1
 
 
+def test_a_ledger_that_names_a_lost_bookie_is_not_whole_whatever_the_others_hold() -> None:
+    found = judged(CLOSED, a=ALL, b=ALL, c=LOST)
+
+    assert not found.is_whole
+    assert found.missing == (C,)
+
+
+def test_a_ledger_in_recovery_whose_bookies_are_there_is_left_to_who_recovers_it() -> None:
+    assert judged(ledger().in_recovery(), a=ALL, b=ALL, c=ALL).is_whole
+
+
 @pytest.mark.parametrize(
     ("metadata", "must_end"),
     [
@@ -131,6 +142,14 @@ def test_the_ends_of_a_share_are_those_of_each_segment_with_an_end_as_far_as_the
     assert mending.ends_of(metadata, D, None) == [5, 9]
 
 
+def test_what_has_no_end_or_holds_none_of_a_share_has_no_ends() -> None:
+    made = new_ledger(ensemble_size=3, write_quorum=2, ack_quorum=2, bookies=(A, B, C))
+
+    assert mending.ends_of(made, A, None) == []
+    assert mending.ends_of(made.with_ensemble(EntryId(5), (A, B, D)), A, None) == [0, 3]
+    assert mending.ends_of(made.closed(EntryId(0), 1), C, None) == []  # entry 0 is on a and b
+
+
 def test_entries_declared_lost_are_no_ends_and_do_not_cut_a_segment_in_pieces() -> None:
     made = new_ledger(ensemble_size=3, write_quorum=2, ack_quorum=2, bookies=(A, B, C)).closed(EntryId(19), 7)
     lost = [(EntryId(each), EntryId(each)) for each in (0, 1, 4, 7, 19)]
@@ -187,6 +206,25 @@ def test_a_loss_is_looked_at_once_and_again_after_the_bookie_came_back() -> None
     assert plan.due(frozenset({A}), 3) is None
     assert plan.due(NOBODY, 4) is None
     assert plan.due(frozenset({A}), 5) == lost
+
+
+def test_a_look_for_a_loss_does_not_wait_for_a_comparison_that_is_due_too() -> None:
+    plan = AuditTimes(audit_ns=1_000, check_ns=1_000, probe_ns=1_000, grace_ns=10)
+    plan.returned([B], 0)
+
+    lost = plan.due(frozenset({A}), 20)
+
+    assert lost == Audit("lost: a:1")
+    assert not lost.asks_bookies
+    plan.done(lost, frozenset({A}), 20)
+    after = plan.due(frozenset({A}), 21)
+    assert after == Audit("interval of the comparison", compares_all=True, compared=frozenset({B}), probes=True)
+
+
+def test_a_look_asks_bookies_when_it_compares_all_or_some() -> None:
+    asks = [Audit("x"), Audit("x", compares_all=True), Audit("x", compared=frozenset({A}))]
+
+    assert [each.asks_bookies for each in asks] == [False, True, True]
 
 
 def test_a_bookie_that_came_back_is_compared_after_its_grace() -> None:
