@@ -15,6 +15,7 @@ from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
 from bookie.client.repair.replication_worker import ReplicationWorker
 from bookie.metadata import paths, repair
+from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import find
 from bookie.wire import messages
 from bookie.wire.messages import Request
@@ -387,4 +388,124 @@ async def test_many_ledgers_that_fill_one_bookie_leave_a_place_to_those_of_anoth
         worker.set_copy_rate(None)
         await fleet.until(lambda: worker.counts.mended == 11, "all of them, each called in its turn", timeout_s=600)
         assert worker.counts.failures == 0
+        running.cancel()
+
+
+@story(tell)
+async def test_ledgers_that_waited_for_a_place_when_it_was_switched_off_are_mended_once_it_is_on_again(
+    fleet: Fleet,
+) -> None:
+    """Nobody calls them any more: those that were called when it was switched off were mended by another worker."""
+    options = AutoRecoveryOptions(bytes_per_s=2_000, ledgers_at_once=3, entries_at_once=100, poll_ms=1_000)
+    async with fleet.client() as client:
+        ledgers = [await marked(fleet, client, lacks=range(100), count=100) for _ in range(8)]
+        recovery = AutoRecovery(client.shared.ledgers.store, ROOT)
+        worker = worker_of(client, recovery, options)
+        running = asyncio.ensure_future(worker.run())
+        waiting = worker._places.is_waiting
+        await fleet.until(lambda: sum(map(waiting, ledgers)) == 6, "two begun, and the others wait for their places")
+        called = list(worker._places._waiting[BookieId("b1")])[:2]
+
+        await recovery.set_enabled(enabled=False)
+        await fleet.until(lambda: not worker.busy, "what was begun ends", timeout_s=600)
+        for each in called:
+            await fleet.store.delete(paths.underreplicated(ROOT, each))
+        await recovery.set_enabled(enabled=True)
+
+        await fleet.until(lambda: worker.counts.mended == 6, "the others", timeout_s=600)
+        assert all(fleet["b1"].ids(each) == list(range(100)) for each in ledgers if each not in called)
+        running.cancel()
+
+
+@story(tell)
+async def test_a_mark_for_a_placement_alone_stays_for_javas_worker(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(0))
+        path = paths.underreplicated(ROOT, ledger_id)
+        await fleet.store.put(path, repair.dump_underreplicated(Underreplicated((), 1)), -1)
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert "because of its placement alone" in worker.blocked[ledger_id]
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
+        assert worker.counts.mended == 0
+
+
+@story(tell)
+async def test_a_ledger_whose_mark_somebody_took_away_is_blocked_no_more(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        fleet["b1"].script = full
+        worker = worker_of(client)
+        await worker.turn()
+        assert ledger_id in worker.blocked
+
+        await fleet.store.delete(paths.underreplicated(ROOT, ledger_id))
+        await worker.turn()
+
+        assert worker.blocked == {}
+
+
+@story(tell)
+async def test_a_worker_that_is_switched_off_looks_no_more_often_than_it_says(fleet: Fleet) -> None:
+    """What is due and may not be tried is no reason to ask a hundred times a second."""
+    async with fleet.client() as client:
+        await marked(fleet, client, lacks=range(3, 7))
+        fleet["b1"].script = full
+        worker = worker_of(client, switch := Switch(client.shared.ledgers.store, ROOT), AutoRecoveryOptions())
+        running = asyncio.ensure_future(worker.run())
+        await fleet.until(lambda: bool(worker.blocked), "the first try")
+        await switch.set_enabled(enabled=False)
+        await fleet.machine.loop.sleep_ns(60 * NS_PER_S)  # what was to be tried again is due
+        asked = switch.asked
+
+        await fleet.machine.loop.sleep_ns(100 * NS_PER_S)
+
+        assert switch.asked - asked <= 2 + 100_000 // AutoRecoveryOptions().poll_ms
+        running.cancel()
+
+
+@story(tell)
+async def test_what_is_due_before_the_next_look_at_the_queue_is_tried_when_it_is_due(fleet: Fleet) -> None:
+    options = AutoRecoveryOptions(poll_ms=600_000, retry_ms=2_000)
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        fleet["b1"].script = full
+        worker = worker_of(client, options=options)
+        running = asyncio.ensure_future(worker.run())
+        await fleet.until(lambda: bool(worker.blocked), "the first try")
+        fleet["b1"].script = listless
+
+        await fleet.until(lambda: fleet["b1"].ids(ledger_id) == list(range(10)), "the second try", timeout_s=30)
+        running.cancel()
+
+
+@story(tell)
+async def test_what_was_marked_meanwhile_is_looked_for_after_each_success(fleet: Fleet) -> None:
+    """Nobody tells of a mark beside others."""
+    options = AutoRecoveryOptions(poll_ms=600_000, bytes_per_s=100, entries_at_once=100)
+    async with fleet.client() as client:
+        first = await marked(fleet, client, lacks=range(20), count=20)
+        worker = worker_of(client, options=options)
+        running = asyncio.ensure_future(worker.run())
+        await fleet.until(lambda: bool(fleet["b1"].ids(first)), "the first one begun")
+
+        second = await marked(fleet, client, lacks=range(3), by="b2")
+
+        await fleet.until(lambda: fleet["b2"].ids(second) == list(range(10)), "the second one", timeout_s=60)
+        running.cancel()
+
+
+@story(tell)
+async def test_a_rate_that_is_set_later_holds_for_every_copy_from_then_on(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(100), count=100)
+        worker = worker_of(client, options=AutoRecoveryOptions(entries_at_once=1))
+        worker.set_copy_rate(100)  # bytes a second: two entries
+        running = asyncio.ensure_future(worker.run())
+
+        await fleet.machine.loop.sleep_ns(10 * NS_PER_S)
+
+        assert 0 < len(fleet["b1"].ids(ledger_id)) < 50
         running.cancel()
