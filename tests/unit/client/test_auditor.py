@@ -12,10 +12,12 @@ from bookie.client.repair import explaining
 from bookie.client.repair.auditor import Auditor
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
+from bookie.client.repair.maintenance import Maintenance
 from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
 from bookie.metadata import paths, repair
-from bookie.metadata.ledger import new_ledger
+from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.metadata.maintenance import MaintenanceLease
 from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import find
 from bookie.wire import messages
@@ -316,3 +318,169 @@ async def test_two_reads_without_an_answer_do_not_keep_the_others_of_a_bookie_fr
         await reading.turn()
 
         assert reading.counts.marked == 4
+
+
+def called(name: str, fleet: Fleet, client: Client, **options: int) -> Auditor:
+    given, recovery = AutoRecoveryOptions(check_interval_ms=0, **options), AutoRecovery(fleet.store, ROOT)
+    return Auditor(client.shared, recovery, Membership(client.shared, recovery, given), BookieId(name), given)
+
+
+@story(tell)
+async def test_of_two_auditors_only_the_leader_looks_and_whoever_begins_to_lead_looks_at_once(fleet: Fleet) -> None:
+    async with fleet.client("first") as one, fleet.client("second") as two:
+        first, second = called("first:1", fleet, one), called("second:1", fleet, two)
+
+        def audits() -> list[int]:
+            return [first.counts.audits, second.counts.audits]
+
+        for _ in range(2):
+            await first.turn()
+            await second.turn()
+        assert audits() == [1, 0]
+
+        await first.withdraw()
+        await second.turn()
+        await first.turn()  # it stands behind the other now
+        assert audits() == [1, 1]
+        assert (await fleet.store.get(paths.auditor_votes(ROOT))).data == b'bookieId: "second:1"\n'
+
+        await second.withdraw()
+        await first.turn()  # nobody knows what the other one saw
+        assert audits() == [2, 1]
+
+
+@story(tell)
+async def test_a_look_in_which_the_session_ended_counts_for_nothing(fleet: Fleet) -> None:
+    """Another may lead since, and what it lists may be old."""
+    async with fleet.client() as client:
+        for number in range(100):  # more than one batch
+            await with_ledger(client, number, "b0", "b1")
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 10)]
+        # Between two batches there is time for a new session.
+        one, store = looks(fleet, client, probe_interval_ms=0, check_ledgers_per_s=2), client.shared.ledgers.store
+        ended: list[int] = []
+
+        def end(request: messages.Request) -> None:
+            if not ended:
+                ended.append(store.session_id)
+                fleet.machine.keeper.end_session(store.session_id)
+
+        fleet["b1"].script = end
+
+        await one.turn()
+
+        assert store.session_id not in ended
+        assert one.counts.audits == 0
+
+
+@story(tell)
+async def test_a_bookie_that_counts_as_lost_since_a_look_began_is_left_to_the_next_one(fleet: Fleet) -> None:
+    """This one did not ask whether it is back."""
+    async with fleet.client() as client:
+        await with_ledger(client, 1, "b0", "stranger")
+        one = looks(fleet, client, loss_delay_ms=0, check_interval_ms=0)
+
+        await one.turn()
+        assert (one.counts.audits, one.counts.marked) == (1, 0)
+        await one.turn()
+        assert (one.counts.audits, one.counts.marked) == (2, 1)
+
+
+@story(tell)
+async def test_a_hole_is_marked_by_a_record_that_was_read_anew(fleet: Fleet) -> None:
+    """The bookie that the old record names has nothing of it because the ledger moved."""
+    async with fleet.client() as client:
+        ledger_id, ledgers = await with_ledger(client, 1, "b1", "b2"), client.shared.ledgers
+        for name in ("b1", "b2"):
+            fleet[name].listed = [(0, 10)]
+        get, stored = ledgers.get, await ledgers.get(ledger_id)
+        old = stored[0].replaced(EntryId(0), BookieId("b1"), BookieId("b0")), stored[1]
+        asked: list[LedgerId] = []
+
+        async def get_late(wanted: LedgerId) -> tuple[LedgerMetadata, int]:
+            asked.append(wanted)
+            return old if len(asked) == 1 else await get(wanted)
+
+        ledgers.get = get_late  # type: ignore[method-assign]
+        one = looks(fleet, client, probe_interval_ms=0)
+
+        await one.turn()
+
+        assert len(asked) == 2
+        assert (one.counts.audits, one.counts.marked) == (1, 0)
+
+
+@story(tell, zones="abca")
+async def test_nobody_looks_while_more_than_half_of_the_bookies_are_away(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        one = await auditor(fleet, client)
+        for bookie in fleet.bookies[:3]:
+            await bookie.stop()
+        await asyncio.sleep(1)
+
+        await one.turn()
+        assert one.counts.audits == 0
+        for bookie in fleet.bookies[:3]:
+            await bookie.start()
+        await asyncio.sleep(1)
+        await one.turn()
+        assert one.counts.audits == 1
+
+
+@story(tell)
+async def test_a_lease_that_is_taken_while_a_look_lasts_spares_its_bookie_from_then_on(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        for number in range(100):  # more than one batch
+            await with_ledger(client, number, "b0", "b1")
+        fleet["b1"].listed = [(0, 10)]  # and b0 has nothing
+        one, leases = looks(fleet, client, probe_interval_ms=0), Maintenance(fleet.store, ROOT)
+        taken: list[asyncio.Future[None]] = []
+
+        def take(request: messages.Request) -> None:
+            if not taken:
+                taken.append(asyncio.ensure_future(leases.take(BookieId("b0"), MaintenanceLease(600, "me"))))
+
+        fleet["b1"].script = take
+
+        await one.turn()
+
+        assert taken
+        assert one.counts.audits == 1
+        assert 0 < one.counts.marked < 100
+
+
+@story(tell)
+async def test_a_bookie_that_came_back_is_compared_once_it_had_time_for_itself(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await with_ledger(client, 1, "b0", "b1")
+        fleet["b0"].listed = [(0, 10)]  # and b1 has nothing
+        one = await auditor(fleet, client, return_grace_ms=5_000)
+        await one.turn()
+        await fleet["b1"].stop()
+        await asyncio.sleep(1)
+        await one.turn()
+        await fleet["b1"].start()
+        await asyncio.sleep(1)
+        await one.turn()
+        assert one.counts.marked == 0
+
+        await asyncio.sleep(5)
+        await one.turn()
+
+        assert one.counts.marked == 1
+        assert (await find_mark(Marks(fleet.store, ROOT), ledger_id)).missing == ("b1",)
+
+
+@story(tell)
+async def test_records_that_nobody_can_read_are_counted_and_stop_no_look(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        for number in (1, 2, 3):
+            await with_ledger(client, number, "b0", "stranger")
+        await fleet.store.put(paths.ledger_path(ROOT, LedgerId(2)), b"garbage", -1)
+        one = looks(fleet, client, loss_delay_ms=0, check_interval_ms=0)
+
+        await one.turn()
+        await one.turn()
+
+        assert (one.counts.audits, one.counts.unreadable, one.counts.marked) == (2, 1, 2)
