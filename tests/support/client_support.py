@@ -57,7 +57,7 @@ class FakeBookie:
         self.knows_batches = True
         self.tells_synced = False
         self.polls_early = False  # answers a long poll with the next entry before that is confirmed
-        self.listed: list[tuple[int, int]] = []  # runs (first, count) that it says it holds, of any ledger
+        self.listed: list[tuple[int, int]] = []  # runs (first, last) that it says it holds, of any ledger
         self.free_bytes = 1 << 30
         self.in_memory: set[tuple[LedgerId, EntryId]] = set()  # acknowledged, not on disk (deferred sync)
         self.life: Life | None = None  # None: like Java's, it does not say

@@ -224,6 +224,56 @@ async def test_a_look_of_long_ago_proves_nothing_about_now(store: MetadataStore)
     assert refusal.value.reason == "named"
 
 
+async def refused(forgets: Forgetting, ledgers: LedgerStore, cookie_version: int = 0) -> str:
+    with pytest.raises(errors.GrantRefused) as refusal:
+        await forgets.forget(ledgers, ID, cookie_version=cookie_version)
+    return refusal.value.reason
+
+
+@story(with_records, COOKIE)
+async def test_a_bookie_that_was_there_once_more_must_be_gone_for_as_long_again(store: MetadataStore) -> None:
+    """One of Java's, which writes no record: a client may have chosen it when it was there."""
+    clock, registration = HandClock(), f"{paths.available(ROOT)}/{ID}"
+    forgets, ledgers = Forgetting(as_clock(clock)), LedgerStore(store, ROOT)
+    assert await refused(forgets, ledgers) == "too_soon"
+    await store.create(registration, b"", parents=True)
+    assert await refused(forgets, ledgers) == "registered"
+    await store.delete(registration)
+    clock.pass_ms(GONE_MS_MIN)
+
+    assert await refused(forgets, ledgers) == "too_soon"
+    clock.pass_ms(GONE_MS_MIN)
+    assert "is forgotten" in await forgets.forget(ledgers, ID, cookie_version=0)
+
+
+@story(with_records, COOKIE)
+async def test_a_repair_of_before_holds_the_deletion_up_until_it_has_ended_and_later_ones_do_not(
+    store: MetadataStore,
+) -> None:
+    """One that chose the bookie while that was there names it at its end."""
+    clock, locks = HandClock(), paths.replication_locks(ROOT)
+    forgets, ledgers = Forgetting(as_clock(clock)), LedgerStore(store, ROOT)
+    await store.create(f"{locks}/urL0000000001", b"x", parents=True)
+    assert await refused(forgets, ledgers) == "too_soon"
+    await store.create(f"{locks}/urL0000000002", b"x")
+    clock.pass_ms(GONE_MS_MIN)
+    assert await refused(forgets, ledgers) == "locked"
+
+    await store.delete(f"{locks}/urL0000000001")
+
+    assert "is forgotten" in await forgets.forget(ledgers, ID, cookie_version=0)
+
+
+@story(with_records, COOKIE)
+async def test_a_cookie_that_was_changed_since_it_was_judged_stays(store: MetadataStore) -> None:
+    await store.put(COOKIE, b"of another life", 0)
+
+    with pytest.raises(errors.VersionConflict):
+        await forgetting.forget(store, ROOT, ID, cookie_version=0)
+
+    assert await stands(store, COOKIE)
+
+
 class LateStore:
     """Puts ledger 0 where ledger 1 would be."""
 
