@@ -38,6 +38,10 @@ kernel's page cache is dropped before every round (what the host below a virtual
 - CPU µs are of one operation, from the kernel's accounting: the bookie's over the whole load, work that was put off \
 (flushes, compaction, garbage collection) included; the client's during its rounds. A read is of one entry; latencies \
 of sequential reads are of a call for 100 entries.
+- `restart`: three bookies have the load of `adds-three` at half of what the slower side takes. One is told to stop \
+(SIGTERM), started again as soon as its process has ended, and serves again when clients are told of it and it takes \
+an add. The client goes on with the other two meanwhile (`delayEnsembleChange`) and comes back to it by itself: with \
+nobody to replace the bookie, both sides do the same work. Latencies are of the adds before, meanwhile and after.
 - Latencies at a pace count from when a call was due. Where the row is about a latency, the ratio is theirs to ours.
 - A row holds if its ratio is at least the figure beside it, and for `adds-v3` and `adds-v2` if the p99 is not worse, \
 for `adds-half` if the p99.9 is not worse.
@@ -133,10 +137,12 @@ def _speed(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _bound(row: dict[str, Any], side: str) -> str:
-    """Return what bounds a side; of reads also what they cost the disk: it shows that cold ones were cold."""
+    """Return what bounds a side, and what else it did; of reads also what they cost the disk: it shows that cold ones
+    were cold."""
     found = row[side]
     disk = f"; {found['disk_bytes']:,.0f} bytes from the disk a read" if row["unit"] == "reads" else ""
-    return f"{found['bound']}{disk}"
+    aside = bench_figures.beside(found)
+    return f"{found['bound']}{disk}{'; ' if aside else ''}{aside}"
 
 
 def _speed_cells(row: dict[str, Any]) -> list[str]:

@@ -13,6 +13,21 @@ from bench_loads import IDLE_RSS_MB_MAX, MEMORY, MEMORY_LEAST, Load
 FULL_SHARE = 0.85
 OWN_SHARE_MIN = 0.7  # of all cores, client and bookies together: below it a full machine was full of others' work
 
+# Of a side's figures, those that are the median of its rounds'.
+MEDIANS = (
+    "rate",
+    "per_cpu_s",
+    "p50_ms",
+    "p99_ms",
+    "p999_ms",
+    "hottest_share",
+    "busy_share",
+    "waiting_share",
+    "beside_p99_ms",
+    "back_s",
+    "stop_s",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -29,6 +44,9 @@ class Round:
     busy_share: float = 0.0
     waiting_share: float = 0.0
     disk_bytes: float = 0.0  # that the bookies had read from the disk itself
+    beside_p99_ms: float = 0.0  # of the calls of the load beside, where there is one
+    back_s: float = 0.0  # from the stop of a bookie until it served again
+    stop_s: float = 0.0  # of it, until its process had ended
 
     @property
     def rate(self) -> float:
@@ -46,10 +64,7 @@ def summary(rounds: Sequence[Round]) -> dict[str, float]:
     operations = sum(one.operations for one in rounds)
     bookie_us = sum(one.bookie_cpu_s for one in rounds) * 1e6 / operations
     client_us = sum(one.client_cpu_s for one in rounds) * 1e6 / operations
-    found = {
-        name: float(statistics.median(getattr(one, name) for one in rounds))
-        for name in ("rate", "per_cpu_s", "p50_ms", "p99_ms", "p999_ms", "hottest_share", "busy_share", "waiting_share")
-    }
+    found = {name: float(statistics.median(getattr(one, name) for one in rounds)) for name in MEDIANS}
     found["disk_bytes"] = sum(one.disk_bytes for one in rounds) / operations
     return {**found, "bookie_us": bookie_us, "client_us": client_us}
 
@@ -106,9 +121,21 @@ def told(found: dict[str, Any], side: str) -> str:
     """Return one side's figure of a row, with its unit."""
     figure, unit = found["figure"], found["unit"]
     value = found[side][figure]
+    if figure == "per_cpu_s":
+        return f"{value:,.0f} {unit}/CPU s"
     if figure.endswith("_ms"):
         return f"{value:.1f} ms"
-    return f"{value:,.0f} {unit}/CPU s" if figure == "per_cpu_s" else f"{value:,.0f} {unit}/s"
+    return f"{value:.1f} s" if figure.endswith("_s") else f"{value:,.0f} {unit}/s"
+
+
+def beside(side: dict[str, Any]) -> str:
+    """Return in words what else a side did during its rounds; "" where it did nothing else."""
+    words = []
+    if side.get("back_s"):
+        words.append(f"a bookie away for {side['back_s']:.1f} s, {side['stop_s']:.1f} of them to stop")
+    if side.get("beside_p99_ms"):
+        words.append(f"p99 of the load beside {side['beside_p99_ms']:.1f} ms")
+    return "; ".join(words)
 
 
 def problems(found: dict[str, Any]) -> list[str]:

@@ -12,11 +12,13 @@ ADDS = {"load": "adds", "window": 4000}
 RANDOM = {"load": "reads", "window": 1000, "random": True}
 # Ranges of 100 entries, 40 of them in flight: what a reader that catches up asks.
 SEQUENTIAL = {"load": "reads", "window": 40, "batch": 100}
+THREE = {"load": "adds", "window": 2000, "size": 1024, "ensemble": 3, "write": 3, "ack": 2}
+# Ledgers go on with the two bookies that are left, as nobody else is there; the third one is taken back when it serves.
+THREE_PATIENT = {**THREE, "patient": True}
 MANY = {**ADDS, "size": 1024, "v2": True, "ledgers": 1000}
 HALF = {**ADDS, "size": 1024, "v2": True}
 # At a pace, so that both sides are asked the same; reads come from a client of their own.
-BESIDE = {"load": "mixed", "v2": True, "number": 1, "random": True, "window": 1000, "pace": 2000.0, "beside": HALF}
-THREE = {"load": "adds", "window": 2000, "size": 1024, "ensemble": 3, "write": 3, "ack": 2}
+BESIDE = {"load": "reads", "v2": True, "number": 1, "random": True, "window": 1000, "pace": 2000.0, "beside": HALF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class Load:
     ours where a latency is the `figure`.
 
     `cache`: what reads find, "warm" or "cold". `has_own_client`: ours is asked by our client, theirs by Java's.
-    `share`: both are asked at one pace, this share of what the slower of them takes.
+    `share`: both are asked at one pace, this share of what the slower of them takes. `rounds_most`: of a row whose
+    rounds last as long as something takes.
     """
 
     name: str
@@ -40,6 +43,8 @@ class Load:
     has_own_client: bool = False
     latency: str | None = None  # judged by this field of a round
     share: float | None = None
+    meanwhile: str | None = None  # what happens in the middle of each round: "restart" of one bookie
+    rounds_most: int | None = None
 
     @property
     def unit(self) -> str:
@@ -76,6 +81,19 @@ LOADS = (
         p999_most=1.0,
         latency="p99_ms",
         share=0.5,
+    ),
+    Load(
+        "restart",
+        "seconds from the stop of one of three bookies until it serves again, beside adds as in `adds-three` at half of"
+        " what the slower side takes",
+        1.0,
+        THREE_PATIENT,
+        ours="ours-three",
+        theirs="official-three",
+        latency="back_s",
+        share=0.5,
+        meanwhile="restart",
+        rounds_most=3,
     ),
     Load(
         "adds-unjournaled",

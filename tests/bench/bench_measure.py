@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import bench_figures
+import bench_meanwhile
 import bench_proc
 import kube_talk
 from bench_figures import Round
@@ -30,7 +31,8 @@ class Plan:
 
 def kind(load: Load) -> str:
     """Return what loads share that warm each other up."""
-    return f"{load.question['load']} v{2 if load.question.get('v2') else 3}"
+    beside = " beside another" if "beside" in load.question else ""
+    return f"{load.question['load']} v{2 if load.question.get('v2') else 3}{beside}"
 
 
 def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
@@ -43,8 +45,10 @@ def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
     load = _paced(load, pair, sides, plan)
     turns: dict[str, list[Round]] = {side.name: [] for side in pair}
     starts: dict[str, list[float]] = {side.name: [] for side in pair}
-    with kube_talk.step(f"{load.name}: {plan.rounds} rounds of {plan.seconds:g} s on each side"):
-        for number, side in itertools.product(range(plan.rounds), pair):
+    rounds = min(plan.rounds, load.rounds_most or plan.rounds)
+    meanwhile = f", with a {load.meanwhile} in the middle" if load.meanwhile else ""
+    with kube_talk.step(f"{load.name}: {rounds} rounds of {plan.seconds:g} s on each side{meanwhile}"):
+        for number, side in itertools.product(range(rounds), pair):
             question = {**_question(load, side), "seed": number, "seconds": plan.seconds}
             if load.cache == "cold":
                 question["ledger"] = side.ledgers["cold"].pop()
@@ -89,7 +93,7 @@ def _prepare(load: Load, side: Side, sides: Sides, plan: Plan) -> None:
         for use, count in missing.items():
             for _ in range(count):
                 answer = sides.java.ask("bench", uri=side.uri, **COLD_LEDGERS)
-                side.ledgers.setdefault(use, []).append(answer["ledger"])
+                side.ledgers.setdefault(use, []).append(answer["ledgers"][0])
         side.restart()
         side.warmed.clear()
 
@@ -118,6 +122,7 @@ def _warm_up(load: Load, side: Side, sides: Sides, plan: Plan) -> None:
                 "window": 10,
                 "once": True,
             }
+            sequence.pop("beside", None)
             _ask(load, side, sides, sequence)
         _ask(load, side, sides, {**question, "seconds": seconds})
 
@@ -135,8 +140,11 @@ def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Ro
     """One turn of one side. Its bookies' CPU seconds are filled in once it is over (`_with_late_work`)."""
     client = _client(load, side, sides)
     before, client_s = bench_proc.Sample.take(side.pids), bench_proc.cpu_s(client.pid)
-    read_before = sum(map(bench_proc.read_bytes, side.pids))
-    answer = client.ask("bench", **question)
+    read_before = side.read_bytes()
+    if load.meanwhile is None:
+        answer, seen = client.ask("bench", **question), {}
+    else:
+        answer, seen = bench_meanwhile.under(load.meanwhile, question, side, sides.java)
     after = bench_proc.Sample.take(side.pids)
     return Round(
         operations=answer["operations"],
@@ -146,6 +154,8 @@ def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Ro
         p999_ms=answer["p999_us"] / 1000,
         client_cpu_s=bench_proc.cpu_s(client.pid) - client_s,
         bookie_cpu_s=0.0,
-        disk_bytes=sum(map(bench_proc.read_bytes, side.pids)) - read_before,
+        disk_bytes=side.read_bytes() - read_before,
+        beside_p99_ms=answer.get("beside_p99_us", 0) / 1000,
+        **seen,
         **before.shares_until(after),
     )

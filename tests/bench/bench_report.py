@@ -53,6 +53,9 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             bounds = f"ours is bound by {row['ours']['bound']}; theirs by {row['theirs']['bound']}"
             disk = f"{row['ours']['disk_bytes']:,.0f} / {row['theirs']['disk_bytes']:,.0f} bytes read from disk each; "
             text.append(f"{row['name']}: rounds {spread}; {disk if row['unit'] == 'reads' else ''}{bounds}")
+            if bench_figures.beside(row["ours"]):
+                aside = " / ".join(bench_figures.beside(row[side]) for side in ("ours", "theirs"))
+                text.append(f"{row['name']}: beside: {aside}")
     for row in rows:
         text += [f"BELOW {row['name']}: {problem}" for problem in row["problems"]]
     return "\n".join(text)

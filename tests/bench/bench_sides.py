@@ -12,7 +12,7 @@ import selectors
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,20 +25,37 @@ import java_support
 import kube_talk
 import local_support
 import port_support
+from bookie.settings import table
 
 ANSWER_TIMEOUT_S = 180.0
 # What one load may write on both sides. Bookies of both kinds take no writes on a disk that is used to 95 %.
 LOAD_BYTES_MAX = 20 << 30
 DISK_SHARE_MAX = 0.95
-# Name of a side -> bookies, and for ours what `bookie local` is told; None: official.
-KINDS: dict[str, tuple[int, tuple[str, ...] | None]] = {
-    "ours": (1, ("--journal-write-data", "true")),
-    "official": (1, None),
-    "ours-unjournaled": (1, ("--journal-write-data", "false")),
-    "ours-three": (3, ("--journal-write-data", "true")),
-    "official-three": (3, None),
-    "before": (1, ("--journal-write-data", "true")),  # ours, as it was at another commit (`--against`)
-    "before-three": (3, ("--journal-write-data", "true")),
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the bookies of a side are. `settings` by Java's names; `own` are those that Java does not have."""
+
+    bookies: int = 1
+    is_official: bool = False
+    journal_write_data: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
+    storage: str = java_fleet_support.DB_STORAGE  # of official ones
+
+
+_OURS = {
+    "ours": Kind(),
+    "ours-unjournaled": Kind(journal_write_data=False),
+    "ours-three": Kind(bookies=3),
+}
+KINDS: dict[str, Kind] = {
+    **_OURS,
+    "official": Kind(is_official=True),
+    "official-three": Kind(bookies=3, is_official=True),
+    # Ours, as it was at another commit (`--against`).
+    **{name.replace("ours", "before"): kind for name, kind in _OURS.items()},
 }
 
 
@@ -56,28 +73,62 @@ class Side:
     warmed: set[str] = field(default_factory=set)
     ports: list[int] = field(default_factory=list)
     packages: Path | None = None  # the packages that its bookies run; None: this tree's
+    local: list[local_support.LocalBookie] = field(default_factory=list)  # ours
+    gone_cpu_s: float = 0.0  # of processes that were ended by `stop_last`
+    gone_read_bytes: int = 0
     running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def start(self) -> None:
-        """Start the bookies on what is in their folder, or on nothing."""
-        count, arguments = KINDS[self.name]
-        self.pids = []
-        if arguments is None:
-            self.ports = self.ports or port_support.free_ports(count)
-            self.running.enter_context(
-                java_fleet_support.bookies(self.uri, self.folder, count, fast=True, ports=self.ports, started=self.pids)
-            )
-        else:
-            told = ["--metadata-service-uri", self.uri, *arguments]
-            log = self.folder / "local.log"
-            fleet = local_support.fleet(self.folder / "fleet", log, bookies=count, arguments=told)
-            with _running(self.packages):
-                self.pids = [bookie.pid for bookie in self.running.enter_context(fleet).bookies]
-        self.idle_rss_mb = self.idle_rss_mb or max(map(bench_proc.rss_mb, self.pids))
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.name]
 
     @property
     def is_official(self) -> bool:
-        return KINDS[self.name][1] is None
+        return self.kind.is_official
+
+    def start(self) -> None:
+        """Start the bookies on what is in their folder, or on nothing."""
+        kind = self.kind
+        self.pids = []
+        if kind.is_official:
+            self.ports = self.ports or port_support.free_ports(kind.bookies)
+            official = java_fleet_support.bookies(
+                self.uri,
+                self.folder,
+                kind.bookies,
+                fast=True,
+                ports=self.ports,
+                started=self.pids,
+                storage=kind.storage,
+                settings=kind.settings,
+            )
+            self.running.enter_context(official)
+        else:
+            told = ["--metadata-service-uri", self.uri, "--journal-write-data", str(kind.journal_write_data).lower()]
+            log = self.folder / "local.log"
+            fleet = local_support.fleet(self.folder / "fleet", log, bookies=kind.bookies, arguments=told)
+            with _running(self.packages, {**kind.settings, **kind.own}):
+                self.local = list(self.running.enter_context(fleet).bookies)
+            self.pids = [bookie.pid for bookie in self.local]
+            self.ports = [bookie.port for bookie in self.local]
+        self.idle_rss_mb = self.idle_rss_mb or max(map(bench_proc.rss_mb, self.pids))
+
+    def stop_last(self) -> None:
+        """End the last bookie in good order; the others go on. What it uses from the signal on is not counted."""
+        pid = self.pids[-1]
+        self.gone_cpu_s += bench_proc.cpu_s(pid)
+        self.gone_read_bytes += bench_proc.read_bytes(pid)
+        local_support.end(pid)
+
+    def start_last(self) -> None:
+        """Start the last bookie again, which has ended; nobody waits until it serves."""
+        if self.is_official:
+            settings = java_fleet_support.settings_of(self.folder, self.ports[-1])
+            self.pids[-1] = self.running.enter_context(java_fleet_support.again(settings, fast=True)).pid
+            return
+        again = local_support.again(self.local[-1], until="")
+        with _running(self.packages, {**self.kind.settings, **self.kind.own}):
+            self.pids[-1] = self.running.enter_context(again).pid
 
     def restart(self) -> None:
         """End the bookies as one does, so that they flush, and start them again: nothing is in their caches."""
@@ -90,20 +141,25 @@ class Side:
         self.rss_most_mb = max(self.rss_most_mb, *map(bench_proc.rss_mb, self.pids))
 
     def cpu_s(self) -> float:
-        return sum(map(bench_proc.cpu_s, self.pids))
+        return self.gone_cpu_s + sum(map(bench_proc.cpu_s, self.pids))
+
+    def read_bytes(self) -> int:
+        return self.gone_read_bytes + sum(map(bench_proc.read_bytes, self.pids))
 
 
 @contextlib.contextmanager
-def _running(packages: Path | None) -> Iterator[None]:
-    """Let what is started meanwhile run `packages`."""
-    kept = os.environ.get("PYTHONPATH")
+def _running(packages: Path | None, settings: Mapping[str, str]) -> Iterator[None]:
+    """Let what is started meanwhile run `packages`, and find these settings in its environment."""
+    variables = {table.BY_NAME[name].variable: value for name, value in settings.items()}
+    if packages is not None:
+        variables |= {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"}
+    kept = {name: os.environ.get(name) for name in variables}
+    os.environ |= variables
     try:
-        if packages is not None:
-            os.environ |= {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"}
         yield
     finally:
-        if packages is not None:
-            os.environ.pop("PYTHONPATH") if kept is None else os.environ.update(PYTHONPATH=kept)
+        for name, value in kept.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 class OwnClient:
@@ -198,7 +254,7 @@ class Sides:
 
     def own_client(self, side: Side) -> OwnClient:
         if side.name not in self._clients:
-            with _running(side.packages):
+            with _running(side.packages, {}):
                 client = OwnClient(side.uri, self._folder / f"{side.name}-client.log")
             self._of_sides.callback(client.close)
             self._clients[side.name] = client

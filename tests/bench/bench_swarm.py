@@ -7,6 +7,7 @@ since a bookie does not look at them, and ledgers are in no metadata, which it d
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import time
 from dataclasses import dataclass
@@ -79,6 +80,18 @@ class Swarm:
         self.failure = self.failure or reason
         self.is_sending = False
         self.changed.set()
+
+
+def acknowledges(port: int, ledger: int) -> bool:
+    """True when a bookie on this machine takes an add to this ledger now."""
+    swarm = Swarm(Shape(1, 1, 1, ledger))
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as probe:
+            probe.sendall(swarm.frames(1))
+            answer = probe.recv(_ANSWER.size, socket.MSG_WAITALL)
+    except OSError:  # nobody there yet, or no longer
+        return False
+    return len(answer) == _ANSWER.size and swarm.answers(answer) == 1 and swarm.failure is None
 
 
 class _Connection(asyncio.Protocol):

@@ -10,7 +10,8 @@ import contextlib
 import dataclasses
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import java_support
@@ -25,6 +26,7 @@ STOP_TIMEOUT_S = 20.0
 ROOT = "/ledgers"
 DB_STORAGE = "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage"
 SORTED_STORAGE = "org.apache.bookkeeper.bookie.SortedLedgerStorage"
+LOG = "bookie.log"
 FAST_JVM = ("-Xmx1g", "-XX:MaxDirectMemorySize=1g")
 
 
@@ -103,20 +105,19 @@ def bookies(
     ports: Sequence[int] = (),
     started: list[int] | None = None,
     storage: str = DB_STORAGE,
+    settings: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Iterator[list[str]]:
     """Run `count` official bookies registered at `uri`; give their ids (host:port). `fast`: as one would run it.
 
     `ports` of an earlier run start the same bookies again. Their process ids are appended to `started`.
+    `settings`: what they have besides, by Java's names.
     """
     with contextlib.ExitStack() as stack:
         starting = []
         for port in ports or port_support.free_ports(count):
-            home = folder / f"java-bookie-{port}"
-            log = home / "bookie.log"
-            settings = _settings(uri, home, port, storage, cache_mb=256 if fast else 16)
-            flags = FAST_JVM if fast else (*java_support.SMALL_JVM, "-XX:MaxDirectMemorySize=256m")
-            server = java_server("org.apache.bookkeeper.server.Main", ["-c", str(settings)], log, *flags)
-            starting.append((port, stack.enter_context(server), log))
+            home = settings_of(folder, port).parent
+            path = _write_settings(uri, home, port, storage, settings, cache_mb=256 if fast else 16)
+            starting.append((port, stack.enter_context(again(path, fast=fast)), home / LOG))
         for port, process, log in starting:
             wait_port(port, process, log)
             if started is not None:
@@ -124,6 +125,17 @@ def bookies(
         ids = [f"127.0.0.1:{port}" for port, _, _ in starting]
         wait_registered(uri, ids)
         yield ids
+
+
+def again(settings: Path, *, fast: bool) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    """Run the official bookie of this settings file, until the body ends; nobody waits for it."""
+    flags = FAST_JVM if fast else (*java_support.SMALL_JVM, "-XX:MaxDirectMemorySize=256m")
+    return java_server("org.apache.bookkeeper.server.Main", ["-c", str(settings)], settings.parent / LOG, *flags)
+
+
+def settings_of(folder: Path, port: int) -> Path:
+    """Return where `bookies` writes the settings of the one at `port`."""
+    return folder / f"java-bookie-{port}" / "bookie.conf"
 
 
 def wait_registered(uri: str, bookie_ids: Sequence[str]) -> None:
@@ -142,10 +154,10 @@ def wait_registered(uri: str, bookie_ids: Sequence[str]) -> None:
     )
 
 
-def _settings(uri: str, home: Path, port: int, storage: str, *, cache_mb: int) -> Path:
+def _write_settings(uri: str, home: Path, port: int, storage: str, more: Mapping[str, str], *, cache_mb: int) -> Path:
     """Write one bookie's settings: journal synced before every answer, no auto-recovery."""
     home.mkdir(parents=True, exist_ok=True)
-    path = home / "bookie.conf"
+    path = settings_of(home.parent, port)
     path.write_text(
         f"metadataServiceUri={uri}\nbookiePort={port}\nadvertisedAddress=127.0.0.1\nallowLoopback=true\n"
         f"journalDirectory={home}/journal\nledgerDirectories={home}/ledgers\n"
@@ -153,5 +165,6 @@ def _settings(uri: str, home: Path, port: int, storage: str, *, cache_mb: int) -
         f"dbStorage_writeCacheMaxSizeMb={cache_mb}\ndbStorage_readAheadCacheMaxSizeMb={cache_mb}\n"
         "dbStorage_rocksDB_blockCacheSize=16777216\njournalSyncData=true\nautoRecoveryDaemonEnabled=false\n"
         "httpServerEnabled=false\nzkTimeout=30000\ndiskUsageThreshold=0.99\ndiskUsageWarnThreshold=0.98\n"
+        + "".join(f"{name}={value}\n" for name, value in more.items())
     )
     return path

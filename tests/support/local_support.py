@@ -132,12 +132,15 @@ def stop(bookie: LocalBookie) -> None:
 
 
 def _end(bookie: LocalBookie, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(bookie.pid, number)
     with children.explained(bookie.logs):
-        wait_support.wait_until(
-            lambda: not is_running(bookie.pid), f"the end of {bookie.bookie_id}", timeout_s=START_TIMEOUT_S
-        )
+        end(bookie.pid, number)
+
+
+def end(pid: int, number: signal.Signals = signal.SIGTERM) -> None:
+    """Send a signal to a process of whoever started it, and wait until it has ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+    wait_support.wait_until(lambda: not is_running(pid), f"the end of process {pid}", timeout_s=START_TIMEOUT_S)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -6,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
@@ -24,37 +26,70 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 final class Bench implements AutoCloseable {
     private final Map<String, BookKeeper> clients = new HashMap<>();
 
+    private CountDownLatch isGoingOver;
+    private FutureTask<ObjectNode> going;
+
     ObjectNode run(JsonNode question) throws Exception {
-        return switch (question.path("load").asText("adds")) {
-            case "reads" -> reads(question);
-            case "mixed" -> mixed(question);
-            default -> adds(question, null);
-        };
+        return run(question, new CountDownLatch(1));
     }
 
-    /** Reads, whose figures are the answer, beside as many adds (`beside`) as are taken; those a second are `beside`. */
-    private ObjectNode mixed(JsonNode question) throws Exception {
-        ObjectNode writes = question.get("beside").deepCopy();
-        writes.put("uri", question.get("uri").asText());
+    /** Begins what `run` would do, for as long as it may and nobody says `end`. */
+    ObjectNode begin(JsonNode question) {
         CountDownLatch isOver = new CountDownLatch(1);
-        FutureTask<ObjectNode> writing = new FutureTask<>(() -> adds(writes, isOver));
-        new Thread(writing, "writes").start();
+        isGoingOver = isOver;
+        going = start(() -> run(question, isOver));
+        return Judge.JSON.createObjectNode();
+    }
+
+    /** Ends what `begin` began; the answer is that of `run`. */
+    ObjectNode end() throws Exception {
+        isGoingOver.countDown();
+        return going.get();
+    }
+
+    /**
+     * One load until it is over, or `isOver`. Beside it another (`beside`) goes on, asked of the same bookies and told of
+     * the same ledger to read: of that one the answer has the operations a second and the p99.
+     */
+    private ObjectNode run(JsonNode question, CountDownLatch isOver) throws Exception {
+        if (!question.has("beside")) {
+            return alone(question, isOver);
+        }
+        ObjectNode other = question.get("beside").deepCopy();
+        other.set("uri", question.get("uri"));
+        other.set("ledger", question.path("ledger"));
+        CountDownLatch isOtherOver = new CountDownLatch(1);
+        FutureTask<ObjectNode> beside = start(() -> alone(other, isOtherOver));
         ObjectNode found;
         try {
-            found = reads(question);
+            found = alone(question, isOver);
         } finally {
-            isOver.countDown();
+            isOtherOver.countDown();
         }
-        ObjectNode written = writing.get();
-        return written.has("error") ? written
-            : found.put("beside", written.get("operations").asLong() / written.get("elapsed_s").asDouble());
+        ObjectNode told = beside.get();
+        return told.has("error") ? told
+            : found.put("beside", told.get("operations").asLong() / told.get("elapsed_s").asDouble())
+                .put("beside_p99_us", told.get("p99_us").asLong());
+    }
+
+    private static FutureTask<ObjectNode> start(Callable<ObjectNode> load) {
+        FutureTask<ObjectNode> task = new FutureTask<>(load);
+        Thread thread = new Thread(task, "load");
+        thread.setDaemon(true); // whoever asked may be gone
+        thread.start();
+        return task;
+    }
+
+    private ObjectNode alone(JsonNode question, CountDownLatch isOver) throws Exception {
+        return "reads".equals(question.path("load").asText()) ? reads(question, isOver) : adds(question, isOver);
     }
 
     /**
      * Adds of `size` bytes to ledgers in turn until `seconds` are over, there are `count`, or `isOver`; the answer names
-     * the first. `ledgers` of them, over `clients` with `connections` each: one of all where nothing is said. They are
+     * the ledgers. `ledgers` of them, over `clients` with `connections` each: one of all where nothing is said. They are
      * new; several are opened first, with an entry each.
-     * `pace`: so many a second, each timed from when it was due; without it as many as are taken.
+     * `pace`: so many a second, each timed from when it was due; without it as many as are taken. `patient`: a bookie that
+     * is gone is not replaced while an ack quorum of the others answers.
      */
     private ObjectNode adds(JsonNode question, CountDownLatch isOver) throws Exception {
         byte[] payload = new byte[question.get("size").asInt()];
@@ -67,14 +102,14 @@ final class Bench implements AutoCloseable {
                     writers.stream().map(writer -> writer.appendAsync(payload)).toArray(CompletableFuture[]::new)).get();
             }
             Flight flight = new Flight(question.get("window").asInt(), question.path("pace").asDouble());
-            for (int sent = 0; sent < countMax && flight.mayGoOn(durationNs(question)); sent++) {
-                if (isOver != null && isOver.getCount() == 0) {
-                    break;
-                }
+            for (int sent = 0; sent < countMax && isOver.getCount() > 0 && flight.mayGoOn(durationNs(question)); sent++) {
                 long beganNs = flight.waitRoom();
                 flight.follow(writers.get(sent % writers.size()).appendAsync(payload), beganNs, 1);
             }
-            return flight.land().put("ledger", writers.get(0).getId());
+            ObjectNode found = flight.land();
+            ArrayNode ids = found.putArray("ledgers");
+            writers.forEach(writer -> ids.add(writer.getId()));
+            return found;
         } finally {
             CompletableFuture.allOf(writers.stream().map(WriteHandle::closeAsync).toArray(CompletableFuture[]::new)).get();
         }
@@ -96,7 +131,7 @@ final class Bench implements AutoCloseable {
     }
 
     /** Reads of a closed ledger, `batch` entries a call, in order or (`random`) not; `once`: nothing is read twice. */
-    private ObjectNode reads(JsonNode question) throws Exception {
+    private ObjectNode reads(JsonNode question, CountDownLatch isOver) throws Exception {
         int batch = question.path("batch").asInt(1);
         boolean isOnce = question.path("once").asBoolean(false);
         BookKeeper client = client(question, question.path("number").asInt());
@@ -104,7 +139,8 @@ final class Bench implements AutoCloseable {
                 .withDigestType(DigestType.CRC32C).withPassword(new byte[0]).withRecovery(false).execute().get()) {
             int[] order = order((int) ((reader.getLastAddConfirmed() + 1) / batch), question);
             Flight flight = new Flight(question.get("window").asInt(), question.path("pace").asDouble());
-            for (int call = 0; !(isOnce && call == order.length) && flight.mayGoOn(durationNs(question)); call++) {
+            for (int call = 0; !(isOnce && call == order.length) && isOver.getCount() > 0
+                    && flight.mayGoOn(durationNs(question)); call++) {
                 long beganNs = flight.waitRoom();
                 long first = (long) order[call % order.length] * batch;
                 CompletableFuture<LedgerEntries> read = reader.readAsync(first, first + batch - 1);
@@ -138,7 +174,8 @@ final class Bench implements AutoCloseable {
         String uri = question.get("uri").asText();
         boolean isV2 = question.path("v2").asBoolean(false);
         int connections = question.path("connections").asInt(1);
-        String name = isV2 + " " + number + " " + connections + " " + uri;
+        boolean isPatient = question.path("patient").asBoolean(false);
+        String name = isV2 + " " + number + " " + connections + " " + isPatient + " " + uri;
         if (!clients.containsKey(name)) {
             ClientConfiguration settings = new ClientConfiguration();
             settings.setMetadataServiceUri(uri);
@@ -146,6 +183,7 @@ final class Bench implements AutoCloseable {
             settings.setThrottleValue(0);
             settings.setUseV2WireProtocol(isV2);
             settings.setNumChannelsPerBookie(connections); // a ledger always takes the same one
+            settings.setDelayEnsembleChange(isPatient); // a bookie that is gone is waited for while enough others answer
             settings.setZkTimeout(30_000);
             settings.setClientConnectTimeoutMillis(30_000); // a thousand connections at once
             settings.setAddEntryTimeout(30);

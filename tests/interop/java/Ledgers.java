@@ -93,6 +93,10 @@ final class Ledgers implements AutoCloseable {
                 return streams.remove(question.get("handle").asInt()).halt();
             case "bench":
                 return bench.run(question);
+            case "bench-begin":
+                return bench.begin(question);
+            case "bench-end":
+                return bench.end();
             default:
                 throw new IllegalArgumentException("the judge knows no operation " + operation);
         }

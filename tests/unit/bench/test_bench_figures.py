@@ -8,7 +8,8 @@ import pytest
 
 import bench_figures
 from bench_figures import Round
-from bench_loads import LOADS, NAMES, Load
+from bench_loads import AGAINST, LOADS, NAMES, Load
+from bench_sides import KINDS
 
 LOAD = Load("some", "a load", 1.25, {"load": "adds", "size": 1024}, p99_most=1.0)
 
@@ -59,6 +60,23 @@ def test_a_row_about_a_latency_is_theirs_to_ours_and_may_ask_for_the_last_tail_t
     assert bench_figures.told(row, "ours") == "4.0 ms"
 
 
+def test_a_row_about_seconds_is_theirs_to_ours_and_says_how_long_a_stop_took() -> None:
+    load = dataclasses.replace(LOAD, latency="back_s", p99_most=None)
+
+    row = bench_figures.row(load, [a_round(back_s=2.0, stop_s=0.5)], [a_round(back_s=5.0, stop_s=1.0)], cores=2)
+
+    assert row["ratio"] == pytest.approx(2.5)
+    assert bench_figures.told(row, "theirs") == "5.0 s"
+    assert bench_figures.beside(row["ours"]) == "a bookie away for 2.0 s, 0.5 of them to stop"
+
+
+def test_a_side_that_did_nothing_else_has_nothing_beside() -> None:
+    side = bench_figures.summary([a_round()])
+
+    assert bench_figures.beside(side) == ""
+    assert bench_figures.beside(bench_figures.summary([a_round(beside_p99_ms=3.0)])) == "p99 of the load beside 3.0 ms"
+
+
 def test_our_own_client_is_judged_by_operations_per_cpu_second_of_all_processes() -> None:
     load = dataclasses.replace(LOAD, has_own_client=True, least=1.0, p99_most=None)
     slow_but_cheap = a_round(500, client_cpu_s=0.005, bookie_cpu_s=0.005)
@@ -103,4 +121,7 @@ def test_every_load_has_a_name_of_its_own_and_reads_say_what_they_find() -> None
     assert len(set(NAMES)) == len(NAMES)
     for load in LOADS:
         assert load.least > 0
-        assert (load.cache is not None) == (load.unit == "reads"), load.name
+        asked = [load.question, *([load.question["beside"]] if "beside" in load.question else [])]
+        assert (load.cache is not None) == any(each["load"] == "reads" for each in asked), load.name
+        assert {load.ours, load.theirs} <= set(KINDS), load.name
+    assert {name for load in AGAINST for name in (load.ours, load.theirs)} <= set(KINDS)
