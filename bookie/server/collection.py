@@ -171,7 +171,7 @@ class Collection:
         )
         if found.held != self.held and found.held_reason:
             log.warning("garbage held ledgers=%d bytes=%d reason=%s", *found.held, found.held_reason)
-        elif self.held and not found.held_reason:
+        elif self._last is not None and self._last.held_reason and not found.held_reason:
             log.info("garbage no longer held")
         if self._surplus.end():
             log.info("surplus found ledgers=%d", self._surplus.ledgers)

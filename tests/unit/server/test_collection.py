@@ -1,6 +1,7 @@
 """The driver of garbage collection: what it gives up and tries again, and runs that are asked for."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from bookie.ports.admin import Compaction
 from bookie.runtime.clock import SystemClock
 from bookie.server.collection import Collection
 from bookie.storage.collect import collector
+from bookie.storage.collect.brake import Amount
 from bookie.storage.collect.collector import Collected
 from bookie.storage.collect.compactor import Compacted
 from bookie.storage.collect.plan import Kind
@@ -111,6 +113,29 @@ def test_a_run_asked_for_begins_at_once_and_says_what_it_did(monkeypatch: pytest
 
     run_beside(driver, story)
     assert compactor.asked == [(Kind.MAJOR, True)]
+
+
+def test_the_log_says_that_garbage_is_no_longer_held_once_and_only_if_some_was(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = dataclasses.replace(FOUND, held=Amount(3, 100), held_reason="too many")
+    runs = iter([FOUND, FOUND, held, held, FOUND, FOUND])
+
+    async def one_after_another(store: object, *_: object, **__: object) -> Collected:
+        return next(runs)
+
+    monkeypatch.setattr(collector, "collect", one_after_another)
+    driver = collection()
+
+    async def story() -> None:
+        for _ in range(6):
+            await driver.collect_now(Compaction.NONE)
+
+    with caplog.at_level("INFO", logger="bookie.server.collection"):
+        run_beside(driver, story)
+
+    told = [record.message for record in caplog.records if "held" in record.message]
+    assert told == ["garbage held ledgers=3 bytes=100 reason=too many", "garbage no longer held"]
 
 
 def test_what_went_wrong_is_told_to_whoever_asked_and_the_driver_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
