@@ -42,6 +42,13 @@ of sequential reads are of a call for 100 entries.
 (SIGTERM), started again as soon as its process has ended, and serves again when clients are told of it and it takes \
 an add. The client goes on with the other two meanwhile (`delayEnsembleChange`) and comes back to it by itself: with \
 nobody to replace the bookie, both sides do the same work. Latencies are of the adds before, meanwhile and after.
+- `adds-beside-compaction`: before each round 200 MB are written to fifty ledgers (among the bookie's CPU µs). Under \
+load two thirds of these are deleted, and the load goes on until none of the logs that were full of them is left. Both \
+sides have the same settings: garbage is looked for every second, logs of 32 MiB of which less than half is live are \
+compacted, at 10 MB/s.
+- `adds-beside-scrub`: both sides check 20,000 entries a second all the time. Theirs has `SortedLedgerStorage` there, \
+as `DbLedgerStorage` has no check, and looks at the head of each entry; ours reads all bytes and checks them. \
+`scrub-cost`: ours that scrubs beside ours that does not.
 - Latencies at a pace count from when a call was due. Where the row is about a latency, the ratio is theirs to ours.
 - A row holds if its ratio is at least the figure beside it, and for `adds-v3` and `adds-v2` if the p99 is not worse, \
 for `adds-half` if the p99.9 is not worse.

@@ -26,6 +26,9 @@ MEDIANS = (
     "beside_p99_ms",
     "back_s",
     "stop_s",
+    "given_back_mb",
+    "given_back_s",
+    "scrubbed_per_s",
 )
 
 
@@ -47,6 +50,9 @@ class Round:
     beside_p99_ms: float = 0.0  # of the calls of the load beside, where there is one
     back_s: float = 0.0  # from the stop of a bookie until it served again
     stop_s: float = 0.0  # of it, until its process had ended
+    given_back_mb: float = 0.0  # entry logs that compaction gave back, and how long after ledgers were deleted
+    given_back_s: float = 0.0
+    scrubbed_per_s: float = 0.0  # entries; official bookies do not tell
 
     @property
     def rate(self) -> float:
@@ -133,6 +139,11 @@ def beside(side: dict[str, Any]) -> str:
     words = []
     if side.get("back_s"):
         words.append(f"a bookie away for {side['back_s']:.1f} s, {side['stop_s']:.1f} of them to stop")
+    if side.get("given_back_mb"):
+        words.append(f"{side['given_back_mb']:,.0f} MB of logs given back in {side['given_back_s']:.1f} s")
+    if side.get("scrubbed_per_s"):
+        words.append(f"{side['scrubbed_per_s']:,.0f} entries scrubbed a second")
+        words.append(f"{side['disk_bytes'] * side['rate'] / 1e6:.0f} MB/s read from the disk")
     if side.get("beside_p99_ms"):
         words.append(f"p99 of the load beside {side['beside_p99_ms']:.1f} ms")
     return "; ".join(words)

@@ -17,6 +17,9 @@ THREE = {"load": "adds", "window": 2000, "size": 1024, "ensemble": 3, "write": 3
 THREE_PATIENT = {**THREE, "patient": True}
 MANY = {**ADDS, "size": 1024, "v2": True, "ledgers": 1000}
 HALF = {**ADDS, "size": 1024, "v2": True}
+# Reads go on too, some and never all.
+READ_SOME = {"load": "reads", "v2": True, "number": 1, "random": True, "window": 1000, "pace": 1000.0}
+HALF_AND_READS = {**HALF, "beside": READ_SOME}
 # At a pace, so that both sides are asked the same; reads come from a client of their own.
 BESIDE = {"load": "reads", "v2": True, "number": 1, "random": True, "window": 1000, "pace": 2000.0, "beside": HALF}
 
@@ -43,7 +46,9 @@ class Load:
     has_own_client: bool = False
     latency: str | None = None  # judged by this field of a round
     share: float | None = None
-    meanwhile: str | None = None  # what happens in the middle of each round: "restart" of one bookie
+    meanwhile: str | None = (
+        None  # what happens in the middle of each round: "restart" of one bookie, "compaction", "scrub"
+    )
     rounds_most: int | None = None
 
     @property
@@ -94,6 +99,43 @@ LOADS = (
         share=0.5,
         meanwhile="restart",
         rounds_most=3,
+    ),
+    Load(
+        "adds-beside-compaction",
+        "p99 of adds at half of what the slower side takes, beside compaction and 1,000 reads a second, v2, 1 KiB",
+        1.0,
+        HALF_AND_READS,
+        ours="ours-compacting",
+        theirs="official-compacting",
+        cache="warm",
+        latency="p99_ms",
+        share=0.5,
+        meanwhile="compaction",
+        rounds_most=3,
+    ),
+    Load(
+        "adds-beside-scrub",
+        "p99 of adds at half of what the slower side takes, beside a scrub and 1,000 reads a second, v2, 1 KiB",
+        1.0,
+        HALF_AND_READS,
+        ours="ours-scrubbing",
+        theirs="official-scrubbing",
+        cache="warm",
+        latency="p99_ms",
+        share=0.5,
+        meanwhile="scrub",
+    ),
+    Load(
+        "scrub-cost",
+        "the same of ours, beside our own that does not scrub",
+        0.8,
+        HALF_AND_READS,
+        ours="ours-scrubbing",
+        theirs="ours",
+        cache="warm",
+        latency="p99_ms",
+        share=0.5,
+        meanwhile="scrub",
     ),
     Load(
         "adds-unjournaled",

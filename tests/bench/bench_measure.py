@@ -46,7 +46,7 @@ def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
     turns: dict[str, list[Round]] = {side.name: [] for side in pair}
     starts: dict[str, list[float]] = {side.name: [] for side in pair}
     rounds = min(plan.rounds, load.rounds_most or plan.rounds)
-    meanwhile = f", with a {load.meanwhile} in the middle" if load.meanwhile else ""
+    meanwhile = f", beside: {load.meanwhile}" if load.meanwhile else ""
     with kube_talk.step(f"{load.name}: {rounds} rounds of {plan.seconds:g} s on each side{meanwhile}"):
         for number, side in itertools.product(range(rounds), pair):
             question = {**_question(load, side), "seed": number, "seconds": plan.seconds}
@@ -139,12 +139,13 @@ def _client(load: Load, side: Side, sides: Sides) -> OwnClient | JavaClient:
 def _round(load: Load, side: Side, sides: Sides, question: dict[str, Any]) -> Round:
     """One turn of one side. Its bookies' CPU seconds are filled in once it is over (`_with_late_work`)."""
     client = _client(load, side, sides)
+    event = bench_meanwhile.prepared(load.meanwhile, side, sides.java) if load.meanwhile else None
     before, client_s = bench_proc.Sample.take(side.pids), bench_proc.cpu_s(client.pid)
     read_before = side.read_bytes()
-    if load.meanwhile is None:
+    if event is None:
         answer, seen = client.ask("bench", **question), {}
     else:
-        answer, seen = bench_meanwhile.under(load.meanwhile, question, side, sides.java)
+        answer, seen = bench_meanwhile.under_load(event, question, sides.java)
     after = bench_proc.Sample.take(side.pids)
     return Round(
         operations=answer["operations"],

@@ -58,7 +58,7 @@ def _bars(rows: Sequence[dict[str, Any]]) -> tuple[list[str], int]:
         _text(
             10,
             22,
-            "Ours to the official Java bookie in the same run; adds-unjournaled: to our own with a journal",
+            "Ours to the official Java bookie in the same run; adds-unjournaled, scrub-cost: to our own",
             "head",
         )
     ]

@@ -12,6 +12,7 @@ import selectors
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +27,10 @@ import kube_talk
 import local_support
 import port_support
 from bookie.settings import table
+from bookie.storage import dirs
 
 ANSWER_TIMEOUT_S = 180.0
+METRICS_TIMEOUT_S = 30.0
 # What one load may write on both sides. Bookies of both kinds take no writes on a disk that is used to 95 %.
 LOAD_BYTES_MAX = 20 << 30
 DISK_SHARE_MAX = 0.95
@@ -45,15 +48,37 @@ class Kind:
     storage: str = java_fleet_support.DB_STORAGE  # of official ones
 
 
+# Garbage is looked for every second, logs of which less than half is live are compacted at once, at a rate that lasts
+# for some seconds. Small logs, and soon on the disk, so that a round has some of them.
+COMPACTING = {
+    "gcWaitTime": "1000",
+    "minorCompactionInterval": "1",
+    "minorCompactionThreshold": "0.5",
+    "majorCompactionInterval": "0",
+    "majorCompactionThreshold": "0",
+    "isThrottleByBytes": "true",
+    "compactionRateByBytes": "10000000",
+    "logSizeLimit": str(32 << 20),
+    "flushInterval": "2000",
+}
+# The next pass begins at once, and checks so many entries a second. Ours has a limit of bytes besides, 8 MiB a second.
+SCRUBBING = {"localScrubInterval": "1", "localScrubRateLimit": "20000"}
+# A busy machine is no dead bookie: the official ones and the clients have it too. `bookie local` has 6 s.
+PATIENT = {"zkTimeout": "30000"}
 _OURS = {
     "ours": Kind(),
     "ours-unjournaled": Kind(journal_write_data=False),
     "ours-three": Kind(bookies=3),
+    "ours-compacting": Kind(settings=COMPACTING, own={"gcDailyShareMax": "1"}),
+    "ours-scrubbing": Kind(settings=SCRUBBING, own={"scrubRateBytesPerSecond": "none"}),
 }
 KINDS: dict[str, Kind] = {
     **_OURS,
     "official": Kind(is_official=True),
     "official-three": Kind(bookies=3, is_official=True),
+    "official-compacting": Kind(is_official=True, settings=COMPACTING),
+    # Its DbLedgerStorage has no check: `localScrubInterval` finds nothing to do there.
+    "official-scrubbing": Kind(is_official=True, settings=SCRUBBING, storage=java_fleet_support.SORTED_STORAGE),
     # Ours, as it was at another commit (`--against`).
     **{name.replace("ours", "before"): kind for name, kind in _OURS.items()},
 }
@@ -107,7 +132,7 @@ class Side:
             told = ["--metadata-service-uri", self.uri, "--journal-write-data", str(kind.journal_write_data).lower()]
             log = self.folder / "local.log"
             fleet = local_support.fleet(self.folder / "fleet", log, bookies=kind.bookies, arguments=told)
-            with _running(self.packages, {**kind.settings, **kind.own}):
+            with _running(self.packages, {**PATIENT, **kind.settings, **kind.own}):
                 self.local = list(self.running.enter_context(fleet).bookies)
             self.pids = [bookie.pid for bookie in self.local]
             self.ports = [bookie.port for bookie in self.local]
@@ -127,7 +152,7 @@ class Side:
             self.pids[-1] = self.running.enter_context(java_fleet_support.again(settings, fast=True)).pid
             return
         again = local_support.again(self.local[-1], until="")
-        with _running(self.packages, {**self.kind.settings, **self.kind.own}):
+        with _running(self.packages, {**PATIENT, **self.kind.settings, **self.kind.own}):
             self.pids[-1] = self.running.enter_context(again).pid
 
     def restart(self) -> None:
@@ -140,11 +165,39 @@ class Side:
         """Remember the resident memory of now, if it is the most so far."""
         self.rss_most_mb = max(self.rss_most_mb, *map(bench_proc.rss_mb, self.pids))
 
+    def entry_logs(self) -> dict[Path, int]:
+        """Return the sizes of the entry logs of all bookies, in bytes, in the order in which they were begun."""
+        if self.is_official:
+            folders = [self.folder / f"java-bookie-{port}" / "ledgers" / "current" for port in self.ports]
+        else:
+            folders = [Path(dirs.current(str(bookie.ledgers))) for bookie in self.local]
+        found: dict[Path, int] = {}
+        for folder in folders:
+            for path in sorted(folder.glob("*.log"), key=lambda path: int(path.stem, 16)):
+                with contextlib.suppress(FileNotFoundError):  # it was given back while we looked
+                    found[path] = path.stat().st_size
+        return found
+
+    def entries_scrubbed(self) -> int:
+        """Return how many entries our bookies have scrubbed since they were started; official ones do not tell: 0."""
+        return sum(_scrubbed(bookie.metrics_port) for bookie in self.local)
+
     def cpu_s(self) -> float:
         return self.gone_cpu_s + sum(map(bench_proc.cpu_s, self.pids))
 
     def read_bytes(self) -> int:
         return self.gone_read_bytes + sum(map(bench_proc.read_bytes, self.pids))
+
+
+def _scrubbed(metrics_port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=METRICS_TIMEOUT_S) as answer:
+        return counted(answer.read().decode(), "bookie_storage_scrub_entries_total")
+
+
+def counted(metrics: str, name: str) -> int:
+    """Return a counter's value in the text that a bookie's metrics port gives."""
+    (value,) = (line.split()[1] for line in metrics.splitlines() if line.startswith(f"{name} "))
+    return int(float(value))
 
 
 @contextlib.contextmanager

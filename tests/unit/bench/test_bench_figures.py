@@ -74,7 +74,15 @@ def test_a_side_that_did_nothing_else_has_nothing_beside() -> None:
     side = bench_figures.summary([a_round()])
 
     assert bench_figures.beside(side) == ""
-    assert bench_figures.beside(bench_figures.summary([a_round(beside_p99_ms=3.0)])) == "p99 of the load beside 3.0 ms"
+
+
+def test_what_went_on_beside_is_told_together() -> None:
+    side = bench_figures.summary([a_round(beside_p99_ms=3.0, given_back_mb=201.3, given_back_s=6.46)])
+
+    assert bench_figures.beside(side) == "201 MB of logs given back in 6.5 s; p99 of the load beside 3.0 ms"
+    assert bench_figures.beside(bench_figures.summary([a_round(scrubbed_per_s=19_876.0, disk_bytes=40e6)])) == (
+        "19,876 entries scrubbed a second; 20 MB/s read from the disk"
+    )
 
 
 def test_our_own_client_is_judged_by_operations_per_cpu_second_of_all_processes() -> None:
