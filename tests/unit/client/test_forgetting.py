@@ -253,9 +253,9 @@ async def test_a_repair_of_before_holds_the_deletion_up_until_it_has_ended_and_l
     """One that chose the bookie while that was there names it at its end."""
     clock, locks = HandClock(), paths.replication_locks(ROOT)
     forgets, ledgers = Forgetting(as_clock(clock)), LedgerStore(store, ROOT)
-    await store.create(f"{locks}/urL0000000001", b"x", parents=True)
+    await store.create(f"{locks}/urL0000000001", b"x", parents=True, ephemeral=True)
     assert await refused(forgets, ledgers) == "too_soon"
-    await store.create(f"{locks}/urL0000000002", b"x")
+    await store.create(f"{locks}/urL0000000002", b"x", ephemeral=True)
     clock.pass_ms(GONE_MS_MIN)
     assert await refused(forgets, ledgers) == "locked"
 
