@@ -159,11 +159,12 @@ async def _change_use(partition: Partition) -> None:
 
 
 async def _change_entries(partition: Partition, written: Sequence[Placed]) -> None:
-    """Step (3), entries: put their locations into the index; let other tasks run after every `_ENTRIES_COUNT`."""
+    """Step (3), entries: put their locations into the index; let other tasks run between steps of at most
+    `_ENTRIES_COUNT`."""
     for placed in written:
-        count = len(placed.entry_ids)
-        for start in range(0, count, _ENTRIES_COUNT):
-            partition.index.change_entries(run.part(placed, start, min(start + _ENTRIES_COUNT, count)))
+        start, count = 0, len(placed.entry_ids)
+        while start < count:
+            start += partition.index.change_entries(run.part(placed, start, min(start + _ENTRIES_COUNT, count)))
             await pause()
 
 

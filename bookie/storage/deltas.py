@@ -39,6 +39,9 @@ _PIECE_SIZE: Final = _NUMBER_SIZE + location.SIZE
 # costs less an entry then, and no look into its pieces gets long.
 _MANY_COUNT: Final = 16
 _PIECES_BYTES_MAX: Final = 32 * _PIECE_SIZE
+# One step of a checkpoint makes rows of so many entries, 2 ms, and of what is left of a ledger: those that get entries
+# in turn have a whole row at the same checkpoint.
+_SPLIT_COUNT: Final = 4_096
 # Deltas become rows after so many checkpoints, or with so many ledgers: they are in memory, and a start reads them.
 _CHECKPOINTS_MAX: Final = 32
 _LEDGERS_MAX: Final = 131_072
@@ -53,11 +56,12 @@ class Deltas:
         self.lacs: dict[LedgerId, EntryId] = {}
         self.use: dict[int, dict[LedgerId, Held]] = {}  # by log; whole, not what was added
         self.next_number = 0
+        self.is_told = False  # the index's format says that there are some
         self.checkpoints = 0  # that put one
 
     @property
     def is_empty(self) -> bool:
-        return self.next_number == 0
+        return self.next_number == 0 and not self.is_told
 
     @property
     def are_many(self) -> bool:
@@ -101,8 +105,9 @@ class Deltas:
                 placed.locations.append(packed)
         return placed
 
-    def split(self, placed: Placed) -> tuple[Placed, Placed, list[LedgerId]]:
-        """Return what of `placed` goes into a delta, what into rows, and the ledgers of the latter that deltas name.
+    def split(self, placed: Placed) -> tuple[Placed, Placed, list[LedgerId], int]:
+        """Return what of `placed` goes into a delta, what into rows, the ledgers of the latter that deltas name, and up
+        to which place of `placed` that is: the rest is for another step.
 
         With the entries of those ledgers in rows come the older ones that deltas have of them.
         """
@@ -111,8 +116,8 @@ class Deltas:
         named: list[LedgerId] = []
         start, count = 0, len(entry_ids)
         if count >= _MANY_COUNT and ledger_ids[0] == ledger_ids[-1] and ledger_ids[0] not in self._pieces:
-            return few, placed, named
-        while start < count:
+            return few, placed, named, count
+        while start < count and len(many.entry_ids) < _SPLIT_COUNT:
             ledger_id, end = ledger_ids[start], start + 1
             while end < count and ledger_ids[end] == ledger_id:
                 end += 1
@@ -129,7 +134,7 @@ class Deltas:
                 _extend(many, ledger_id, ids, [every[entry_id] for entry_id in ids])
                 named.append(ledger_id)
             start = end
-        return few, many, named
+        return few, many, named, start
 
     # ---- what comes: taken here once its delta is in the index ------------------------------------------------------
 

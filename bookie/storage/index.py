@@ -37,7 +37,9 @@ FIRST, LAST = EntryId(0), EntryId(LEDGER_ID_MAX)
 FIRST_LEDGER = LedgerId(0)
 # Rows looked at before others get their turn: about 1 ms.
 SLICE_COUNT = 512
-_CHANGES_SLICE_COUNT = 1_024  # rows that are made anew: looked up, packed, written
+# What is made anew before others get their turn: rows of ledgers or of use, and ledgers with at most 32 entries each.
+_CHANGES_SLICE_COUNT = 512
+_ENTRIES_SLICE_COUNT = 128
 BLOCKS_SLICE_COUNT = SLICE_COUNT // block.COUNT
 _DOUBT = "doubt"
 _DELTA_KEY = struct.Struct(">cQ")
@@ -439,12 +441,13 @@ class Index:
         self.put_many([(_DELTA_KEY.pack(b"D", self.deltas.next_number), delta)])
         self.deltas.next_number += 1
 
-    def change_entries(self, placed: Placed) -> None:
-        """Set the locations of entries, in a delta where their ledgers have few, else in their rows.
+    def change_entries(self, placed: Placed) -> int:
+        """Set the locations of entries, in a delta where their ledgers have few, else in their rows. Return of how
+        many: as many as one step may; call again with the rest.
 
         CRASH: rows first. Were the delta that voids older ones there without them, these older ones were missing.
         """
-        few, many, named = self.deltas.split(placed)
+        few, many, named, count = self.deltas.split(placed)
         if many.entry_ids:
             self.put_entries(many)
         if named:
@@ -453,6 +456,7 @@ class Index:
         if few.entry_ids:
             self._put_delta(delta_rows.pack_entries(few))
             self.deltas.take_entries(few)
+        return count
 
     def change_use(self, log_id: int, use: Sequence[tuple[LedgerId, Held]], lacs: Sequence[EntryId]) -> None:
         """Set what a log holds of ledgers, and the LAC of each, in a delta."""
@@ -464,14 +468,16 @@ class Index:
 
         `lac_pairs` returns the rows of ledgers with their LACs: this one's, or what knows some of them already.
         """
-        for log_id, use in self.deltas.use.items():
+        for log_id, use in list(self.deltas.use.items()):
             items = list(use.items())
             for start in range(0, len(items), _CHANGES_SLICE_COUNT):
+                if log_id not in self.deltas.use:
+                    break  # the log went meanwhile (`forget_use`)
                 self.put_use(log_id, items[start : start + _CHANGES_SLICE_COUNT])
                 await pause()
         ledger_ids = self.deltas.ledgers()
-        for start in range(0, len(ledger_ids), _CHANGES_SLICE_COUNT):
-            self.put_entries(self.deltas.placed_of(ledger_ids[start : start + _CHANGES_SLICE_COUNT]))
+        for start in range(0, len(ledger_ids), _ENTRIES_SLICE_COUNT):
+            self.put_entries(self.deltas.placed_of(ledger_ids[start : start + _ENTRIES_SLICE_COUNT]))
             await pause()
         ledger_ids = sorted(self.deltas.lacs)
         for start in range(0, len(ledger_ids), _CHANGES_SLICE_COUNT):

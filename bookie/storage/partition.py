@@ -207,14 +207,18 @@ class Partition:
 
     def begin_deltas(self) -> None:
         """Put into the index, before its first delta, that a program must know them."""
-        if self.index.deltas.is_empty:
+        if not self.index.deltas.is_told:
             version = _format_of(self.index) + (0 if self.index.doubt.is_over else _IN_DOUBT) + _HAS_DELTAS
             self.index.put_meta(_FORMAT, _NUMBER.pack(version))
+            self.index.deltas.is_told = True
 
     def end_deltas(self) -> None:
         """Remove the deltas, of which all is in rows now."""
         self.index.drop_deltas()
-        self.index.put_meta(_FORMAT, _NUMBER.pack(_format_of(self.index) + _passing(self.index, self.index.doubt)))
+        version = _format_of(self.index) + _passing(self.index, self.index.doubt)
+        self.index.deltas.is_told = True  # until that is written, or tried again
+        self.index.put_meta(_FORMAT, _NUMBER.pack(version))
+        self.index.deltas.is_told = False
 
     def save_next_log(self) -> None:
         """Put the id above the newest log into the index, before any location in that log."""
@@ -304,6 +308,7 @@ def begin_reading(index: Index, what: str) -> None:
         known = _format_of(index)
         if version & ~_HAS_DELTAS not in (known, known + _IN_DOUBT):
             raise versions.refusal(what, version, known)
+        index.deltas.is_told = bool(version & _HAS_DELTAS)
     index.load_deltas()
 
 

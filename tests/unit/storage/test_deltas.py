@@ -1,13 +1,17 @@
 """Deltas of the index: with them it says what it would say with rows alone, and also after a crash at any place."""
 
+import asyncio
 import struct
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bookie.base.errors import CorruptFile
+from bookie.base.errors import CorruptFile, DiskFull
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
+from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
 from bookie.sim.disk_image import StoreImage, apply_batch
 from bookie.sim.node import ProcessEnd
 from bookie.storage import deltas, inspect, ledgers, location, partition
@@ -15,7 +19,8 @@ from bookie.storage.deltas import Deltas
 from bookie.storage.index import Index, Use
 from bookie.storage.ledgers import Ledger
 from bookie.storage.location import Location
-from bookie.storage.run import Held, Placed
+from bookie.storage.pause import pause
+from bookie.storage.run import Held, Placed, part
 from bookie.storage.store import EntryStore
 from sim_support import Machine, on_machine
 from storage_support import Bench, entry, run
@@ -23,6 +28,29 @@ from story_support import story
 
 LEDGERS = range(6)
 Model = dict[tuple[int, int], Location]
+
+
+class Watched:
+    """A store that first shows what is to be put."""
+
+    def __init__(self, store: OrderedStore, look: Callable[[Sequence[tuple[bytes, bytes]]], None]) -> None:
+        self._store = store
+        self._look = look
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        self._look(pairs)
+        self._store.put_many(pairs)
+
+    def write(self, batch: Sequence[PutRow | DeleteRow]) -> None:
+        self._look([(change.key, change.value) for change in batch if isinstance(change, PutRow)])
+        self._store.write(batch)
+
+
+def watched(store: OrderedStore, look: Callable[[Sequence[tuple[bytes, bytes]]], None]) -> OrderedStore:
+    return cast(OrderedStore, Watched(store, look))
 
 
 def placed_of(places: Model) -> Placed:
@@ -77,7 +105,7 @@ class Story:
         touched = sorted({ledger for ledger, _ in entries})
         items = [(LedgerId(ledger), tuple(use[ledger])) for ledger in touched]
         self.index.change_use(1, items, [EntryId(self.lacs[ledger]) for ledger in touched])
-        self.index.change_entries(placed_of(places))
+        assert self.index.change_entries(placed_of(places)) == len(places)
         self.places |= places
         self.done(before, set())
 
@@ -208,6 +236,60 @@ def test_a_crash_at_any_place_loses_no_entry_that_a_checkpoint_had_put(
     on_machine(on)
 
 
+def test_a_log_that_goes_while_rows_are_written_takes_its_use_with_it() -> None:
+    """After a start on a full disk deltas name logs that the collector may drop at any time."""
+
+    async def on(machine: Machine) -> None:
+        story = Story(machine)
+        await story.begin()
+        for log_id in (1, 2, 3):
+            story.index.change_use(log_id, [(LedgerId(1), (5, EntryId(0), EntryId(1)))], [EntryId(-1)])
+        writing = asyncio.ensure_future(story.index.write_changed_rows(story.index.lac_pairs))
+        await pause()
+        assert not writing.done()
+        for log_id in (1, 2):
+            story.index.forget_use(log_id)
+        await writing
+        story.index.drop_deltas()
+        assert [log_id for log_id, _, _ in story.index.all_use()] == [3]
+
+    on_machine(on)
+
+
+def test_no_step_of_a_checkpoint_makes_rows_of_many_entries() -> None:
+    """Ledgers that get entries in turn are full all at the same checkpoint: what they have is more than one step may
+    make rows of."""
+    steps: list[int] = []
+
+    def note(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        steps.append(sum(len(row) // location.SIZE for key, row in pairs if key.startswith(b"E")))
+
+    async def on(machine: Machine) -> None:
+        index = Index(watched(await machine.begin().ordered_stores.open("/data/index"), note))
+        many, halves = range(500), (range(250), range(250, 500))
+        for turn in range(4):  # eight entries each: 32 are in deltas then
+            for half in halves:
+                index.change_entries(
+                    placed_of({(ledger, turn * 8 + at): Location(1, turn, 9) for ledger in half for at in range(8)})
+                )
+        assert not any(steps)
+        one_more = placed_of({(ledger, 32): Location(1, 9, 9) for ledger in many})
+        done = 0
+        while done < len(many):
+            done += index.change_entries(part(one_more, done, len(many)))
+        assert sum(steps) == 33 * len(many)
+        for turn in range(4):
+            for half in halves:
+                index.change_entries(
+                    placed_of({(ledger, 64 + turn * 8 + at): Location(1, 1, 9) for ledger in half for at in range(8)})
+                )
+        await index.write_changed_rows(index.lac_pairs)
+        assert sum(steps) == 65 * len(many)
+        assert max(steps) <= 4_096 + 64
+
+    on_machine(on)
+
+
 # ---- what is in them ------------------------------------------------------------------------------------------------
 
 IDS = st.integers(0, LEDGER_ID_MAX)
@@ -277,7 +359,7 @@ def test_a_ledger_with_many_entries_goes_into_rows_with_what_deltas_had_of_it() 
     packed = location.pack(1, 2, 3)
 
     def split(ledger: int, entry_ids: range) -> tuple[int, int, int]:
-        few, many, named = found.split(columns([(ledger, entry_id, packed) for entry_id in entry_ids]))
+        few, many, named, _ = found.split(columns([(ledger, entry_id, packed) for entry_id in entry_ids]))
         found.take_entries(few)
         found.take_written(named)
         return len(few.entry_ids), len(many.entry_ids), len(named)
@@ -352,6 +434,53 @@ async def test_an_orderly_stop_and_an_idle_turn_leave_no_deltas(bench: Bench) ->
     await bench.life(idle)
     await bench.life(stopped)
     assert not has_deltas(bench)
+
+
+@story(run)
+async def test_an_orderly_stop_takes_back_what_the_format_says_of_deltas(bench: Bench) -> None:
+    """A crash between the last delta's end and that of what the format says, or before the first one."""
+
+    async def begun(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        await store.flush()
+        (directory,) = store.partitions
+        assert version_of(store) == partition.FORMAT_VERSION
+        directory.begin_deltas()
+        await directory.index.flush()
+
+    async def nothing(store: EntryStore) -> None:
+        assert version_of(store) == partition.FORMAT_VERSION
+
+    await bench.life(begun, end=ProcessEnd.KILL)
+    await bench.life(nothing)
+
+
+@story(run)
+async def test_what_the_format_says_of_deltas_goes_after_a_failure_too(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        (directory,) = store.partitions
+        whole = directory.index.store
+
+        def refuse(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+            if any(key == b"Mformat" for key, _ in pairs):
+                raise DiskFull("no space")
+
+        directory.index.store = watched(whole, refuse)
+        with pytest.raises(DiskFull):
+            await store.flush()
+        directory.index.store = whole
+        assert version_of(store) == partition.FORMAT_VERSION + HAS_DELTAS
+
+    async def again(store: EntryStore) -> None:
+        assert await bench.read(store, 7, 0) == entry(7, 0)
+
+    await bench.life(work)
+    (image,) = bench.node.image.volumes["/index"].root.stores()
+    assert int.from_bytes(image.durable[b"Mformat"], "big") == partition.FORMAT_VERSION
+    await bench.life(again)
 
 
 @story(run, entry_log_bytes_max=5_000)
