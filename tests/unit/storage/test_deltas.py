@@ -31,7 +31,7 @@ Model = dict[tuple[int, int], Location]
 
 
 class Watched:
-    """A store that first shows what is to be put."""
+    """A store that first shows what is to be put, and the range that is to go."""
 
     def __init__(self, store: OrderedStore, look: Callable[[Sequence[tuple[bytes, bytes]]], None]) -> None:
         self._store = store
@@ -39,6 +39,10 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        self._look([(start, end)])
+        self._store.delete_range(start, end)
 
     def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
         self._look(pairs)
@@ -513,5 +517,29 @@ async def test_deltas_become_rows_after_some_checkpoints(bench: Bench) -> None:
             await store.flush()
             numbers.append(store.partitions[0].index.deltas.checkpoints)
         assert numbers == [*range(1, 32), 0, *range(1, 9)]
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_deletions_of_many_ledgers_let_others_run(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for ledger in range(700):
+            await bench.put_all(store, ledger, [0])
+        await store.flush()
+        steps = [0]
+
+        def note(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+            if not steps[-1]:
+                asyncio.get_running_loop().call_soon(steps.append, 0)
+            steps[-1] += sum(key.startswith(b"E") for key, _ in pairs)
+
+        (directory,) = store.partitions
+        directory.index.store = watched(directory.index.store, note)
+        for ledger in range(700):
+            store.delete_ledger(LedgerId(ledger))
+        await store.flush()
+        assert sum(steps) == 700
+        assert max(steps) <= 256
 
     await bench.life(work)
