@@ -353,7 +353,8 @@ async def _elsewhere(look: _Look, bookie_id: BookieId, lost: Sequence[IdRange]) 
                         which = "names for other entries" if look.metadata.names(bookie_id) else "does not name"
                         return held, (
                             f"bookie {bookie_id}, which the ledger {which}, does not say whether it has entry"
-                            f" {entry_id}: {error}; try again, or stop it"
+                            f" {entry_id}: {error}; try again when it answers: while it is stopped nobody asks it, so"
+                            " stop it for this only if its disks are gone for good"
                         )
     return held, ""
 
