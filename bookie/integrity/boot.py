@@ -164,7 +164,10 @@ class Boot:
         it acknowledged is in its journal, or it is UNCLEAN when it comes back.
         """
         assert self._identities is not None
-        identity, waited = await self._identities.claim(seen.identity, wait_ms=self.options.registration_wait_ms)
+        identity, waited = await self._identities.claim(
+            seen.identity, wait_ms=self.options.registration_wait_ms, on_wait=self._gate.wait_for
+        )
+        self._gate.wait_for("")
         if not waited:
             return dataclasses.replace(seen, identity=identity)
         assert self._gate.inspector is not None

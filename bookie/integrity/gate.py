@@ -77,6 +77,7 @@ class BootGate:
         self._operator_epoch = 0
         self._poke = asyncio.Event()
         self._told = ""  # why it waits, as it was logged last
+        self._other = ""  # the process of this id whose end it waits for
 
     async def until_allowed(self) -> tuple[Inspection, str]:
         """Wait, perhaps for ever, until the boot may go on. Return what was seen, and the id of what allows
@@ -101,8 +102,13 @@ class BootGate:
             self._tell(seen.decision)
             await self._pause()
 
+    def wait_for(self, other: str) -> None:
+        """Note that the boot waits for the end of another process of this id, as `other` says; "": it does not."""
+        self._other = other
+
     def _tell(self, decision: Decision) -> None:
         """Log why the boot waits, once for each reason: a person may see nothing but the log."""
+        self._other = ""
         if decision.reason != self._told:
             self._told = decision.reason
             log.warning("boot waits for a person verdict=%s reason=%s", decision.verdict, decision.reason)
@@ -205,11 +211,11 @@ class BootGate:
         )
         if seen is None:
             return blank
-        identity, record = seen.identity, self._served or seen.identity.record
+        identity, record, why = seen.identity, self._served or seen.identity.record, seen.decision.reason
         return dataclasses.replace(
             blank,
             verdict=seen.decision.verdict,
-            reason=seen.decision.reason,
+            reason=f"it waits for the end of another process of this id: {self._other}" if self._other else why,
             instance_id=identity.instance_id,
             cookie_present=identity.cookie is not None,
             cookie_version=identity.cookie_version,

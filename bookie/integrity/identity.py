@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -105,7 +105,9 @@ class IdentityStore:
         path = paths.position(self._root, self._bookie_id)
         return await self._retry.read(lambda: find(self._store, path))
 
-    async def claim(self, seen: StoredIdentity, *, wait_ms: int) -> tuple[StoredIdentity, bool]:
+    async def claim(
+        self, seen: StoredIdentity, *, wait_ms: int, on_wait: Callable[[str], None] = lambda _: None
+    ) -> tuple[StoredIdentity, bool]:
         """Become the one process of this id: make our node and write our boot id into the record, in one transaction.
 
         From then on the process that wrote the record before, if it lives, knows that it is this bookie no more: the
@@ -113,8 +115,8 @@ class IdentityStore:
         the record's version moved on (`client.repair.evacuation`). So the marks, made after the claim, see all of it.
 
         An earlier process that is registered or holds the sign is waited out for `wait_ms`: its session ends, or it is
-        alive. Returns what stands now, and whether it was waited for anybody. Raises VersionConflict when one stays,
-        or when cookie or record were changed meanwhile.
+        alive; `on_wait` is told whom, for people. Returns what stands now, and whether it was waited for anybody.
+        Raises VersionConflict when one stays, or when cookie or record were changed meanwhile.
         """
         deadline_ns = self._clock.monotonic_ns() + wait_ms * NS_PER_MS
         change = _change(self._record_path, self._claim_of(seen), seen.record_version)
@@ -141,6 +143,7 @@ class IdentityStore:
                 raise errors.VersionConflict(f"another process runs as bookie {self._bookie_id} and stays: {reason}")
             if reason and not waited:
                 log.warning("waiting for the end of another process of this id reason=%s", reason)
+                on_wait(reason)
             waited |= bool(reason)
             await self._retry.pause(_CLAIM_POLL_MS if reason else SETTLE_MS)
 

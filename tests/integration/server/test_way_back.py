@@ -18,6 +18,8 @@ from bookie import blocking
 from bookie.base.ids import BookieId, Incarnation
 from bookie.metadata import paths
 from bookie.metadata.position import dump_position, load_position
+from bookie.rpc import calls
+from bookie.rpc.client import AdminClient
 from local_support import LocalBookie, LocalFleet
 
 pytestmark = pytest.mark.slow
@@ -138,6 +140,8 @@ def test_a_sign_of_no_session_is_told_from_a_living_process(fleet: LocalFleet, s
     with local_support.again(bookie, until="waiting for the end of another process"):
         told = f"its node {path} exists, and belongs to no session, so no living process made it: delete it"
         assert told.encode() in said(bookie, since)
+        with AdminClient(bookie.admin) as admin:
+            assert admin.ask(calls.storage_report(fresh=True)).reason.endswith(told)
         stranger.delete(path)
         serves_again(bookie, since)
 
