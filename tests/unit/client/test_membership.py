@@ -5,8 +5,10 @@ from bookie.base.units import NS_PER_S
 from bookie.client import Client
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
+from bookie.client.repair.maintenance import Maintenance
 from bookie.client.repair.membership import Membership
 from bookie.metadata import paths
+from bookie.metadata.maintenance import MaintenanceLease
 from bookie.quorum.mending import Standing
 from client_support import Fleet, tell
 from story_support import story
@@ -60,3 +62,51 @@ async def test_none_is_lost_while_most_are_away_also_long_after_the_last_look(fl
 
         assert Standing.LOST not in members.standings(names).values()
         assert members.lost == frozenset()
+
+
+@story(tell, zones="abcd")
+async def test_the_delay_that_was_set_for_the_cluster_holds_and_not_our_own(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        members = await membership(fleet, client)
+        await AutoRecovery(fleet.store, ROOT).set_delay_s(300)
+        await fleet["b0"].stop()
+        await sleep(fleet, 1)
+        await members.look()
+        await sleep(fleet, 120)
+        await members.look()
+        assert members.lost == frozenset()
+
+        await sleep(fleet, 200)
+        assert members.lost == {B0}
+
+
+@story(tell, zones="abcd")
+async def test_a_bookie_under_maintenance_is_not_lost_from_the_first_look_on(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        members = await membership(fleet, client)
+        await Maintenance(fleet.store, ROOT).take(B0, MaintenanceLease(600, "me"))
+        await fleet["b0"].stop()
+        await sleep(fleet, 120)
+
+        await members.look()
+
+        assert members.leased == {B0}
+        assert members.lost == frozenset()
+
+
+@story(tell, zones="abcd")
+async def test_a_picture_that_was_not_believable_is_looked_at_again_before_anybody_is_lost(fleet: Fleet) -> None:
+    """Some registrations came back and others may be about to."""
+    async with fleet.client() as client:
+        members = await membership(fleet, client)
+        for each in fleet.bookies[:3]:
+            await each.stop()
+        await sleep(fleet, 120)
+        await members.look()
+        for each in fleet.bookies[1:3]:
+            await each.start()
+        await sleep(fleet, 120)
+        assert members.lost == frozenset()
+
+        await members.look()
+        assert members.lost == {B0}

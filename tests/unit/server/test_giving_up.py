@@ -221,6 +221,17 @@ async def test_the_record_is_read_again_after_a_sync_under_the_lock(stage: Stage
 
 
 @story(on_a_stage)
+async def test_a_ledger_that_was_deleted_since_is_left_to_the_collection_and_the_others_go(stage: Stage) -> None:
+    """That it is gone is for the collector to prove."""
+    await stage.theirs.delete(stage.path(GONE))
+
+    assert await stage.driver.run([GONE, KEPT], SEEN) == 1
+
+    await stage.gone(here=True)
+    assert not stage.store.has_entries(KEPT)
+
+
+@story(on_a_stage)
 async def test_nothing_goes_while_somebody_repairs_the_ledger(stage: Stage) -> None:
     lock = paths.replication_lock(ROOT, GONE)
     await stage.theirs.create(lock, repair.dump_lock("somebody"), ephemeral=True, parents=True)
