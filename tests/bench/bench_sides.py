@@ -146,7 +146,8 @@ class Side:
         local_support.end(pid)
 
     def start_last(self) -> None:
-        """Start the last bookie again, which has ended; nobody waits until it serves."""
+        """Start the last bookie again, which has ended; nobody waits until it serves. A Java process is cold then."""
+        self.warmed.clear()
         if self.is_official:
             settings = java_fleet_support.settings_of(self.folder, self.ports[-1])
             self.pids[-1] = self.running.enter_context(java_fleet_support.again(settings, fast=True)).pid

@@ -8,7 +8,7 @@ import java.util.concurrent.locks.LockSupport;
 
 /** Calls in flight, at most `window` of them; what each took, and what went wrong first. One thread makes the calls. */
 final class Flight {
-    private static final int CALLS_MAX = 2_000_000;
+    private static final int CALLS_MAX = 4_000_000;
     private static final long PATIENCE_S = 30;
     private final int windowMax;
     private final Semaphore window;
