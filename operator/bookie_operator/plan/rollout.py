@@ -322,11 +322,14 @@ def _may_be_replaced(
 
 def _takes_over(seen: Observation, fleet: tuple[Assessed, ...], step: RolloutStep | None, one: Assessed) -> bool:
     """Return True when `one`, which a person wants stopped, is down, and the turn is that of another bookie that was
-    replaced and has not come back: nothing of that turn is left to be done, and it may end for as long as never."""
+    replaced, has nothing to take and has not come back: nothing of that turn is left to be done, and it may never end.
+    One that has yet to get a correction of the spec gets it first, in its own turn."""
     before = next((peer for peer in fleet if step is not None and peer.case.name == step.bookie), None)
     if step is None or before is None or before.case.name == one.case.name or _is_gone(before):
         return False
     if before.case.pod is None or before.case.pod.uid == step.pod_uid:
+        return False
+    if before in pace.behind(seen, fleet):
         return False
     return (
         revisions.is_newest(seen, one.case) and is_down(seen, one) and _may_be_replaced(seen, fleet, [one], None, one)

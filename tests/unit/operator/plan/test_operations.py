@@ -394,6 +394,18 @@ def test_one_that_is_down_takes_the_turn_over_from_another_that_was_replaced_and
         assert found.rollout.status.step.bookie == SECOND
 
 
+def test_nobody_takes_the_turn_over_from_one_that_has_yet_to_get_a_correction() -> None:
+    """The first did not come back from an edit that was put right since; the second hangs for another reason."""
+    cases, known = two_down(uid="pod-2", revision="rev-0", inputs="v1-older")
+    wanted = {"rollout": {"strategy": "Automatic", "soakSeconds": 10}}
+
+    found = plan(
+        make.operation(bookie=SECOND), cases=cases, spec=wanted, status=turn(pod_uid="of-before") | {"bookies": known}
+    )
+
+    assert stopped(found) == FIRST
+
+
 @pytest.mark.parametrize(("minutes", "is_next"), [(29, False), (30, True)])
 def test_a_restart_that_has_not_brought_its_bookie_back_for_long_lets_one_pass_that_is_down(
     minutes: int, *, is_next: bool
