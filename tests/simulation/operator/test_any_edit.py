@@ -265,8 +265,12 @@ def check(world: World, judge: Judge, story: list[Step]) -> None:
     assert (judge.wrong, world.wrong, world.past_tolerance, world.lost_entries()) == ([], [], [], []), story
 
 
-# What tells, what protects, and what gives back: no more is written of a cluster that is paused (docs/OPERATOR.md).
-WHILE_PAUSED = ("BookieCluster/", "BookieOperation/", "ConfigMap/ledgers-record", "PodDisruptionBudget/", "resume/")
+# No more is written of a cluster that is paused (docs/OPERATOR.md): what tells, what protects and what gives back;
+# and certificates, which are renewed for whoever lives, with the authority that is published for them.
+WHILE_PAUSED = (
+    *("BookieCluster/", "BookieOperation/", "ConfigMap/ledgers-record", "PodDisruptionBudget/", "resume/"),
+    *("Secret/", "ConfigMap/ledgers-ca"),
+)
 OF_A_PAUSE = STEPS.filter(lambda step: step[0] not in ("pause", "sleep", "applied again"))
 
 
