@@ -150,3 +150,4 @@ def test_a_bookie_that_is_only_known_by_its_cookie_is_gone() -> None:
 def test_a_time_is_exact_to_the_millisecond_and_unknown_is_null() -> None:
     assert rows.time_of(-1) is None
     assert rows.time_of(1) == dt.datetime(1970, 1, 1, 0, 0, 0, 1_000, tzinfo=dt.UTC)
+    assert rows.time_of(0) == dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

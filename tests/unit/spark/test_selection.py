@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bookie.base import errors
-from bookie.base.ids import BookieId, LedgerId
+from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
-from pyspark_bookkeeper import options, selection
+from pyspark_bookkeeper import options, ranges, selection
 from pyspark_bookkeeper.options import SourceOptions
 from pyspark_bookkeeper.ranges import EVERYTHING, Range
 
@@ -97,3 +97,18 @@ def test_offsets_say_where_reading_starts_and_ends(
 def test_an_offset_behind_what_is_confirmed_is_data_loss(name: str) -> None:
     with pytest.raises(errors.NoSuchEntry, match=f"ledger 7 is confirmed up to entry 9, {name} says 11: correct it"):
         selection.span(given(**{name: '{"7": 11}'}), SEVEN, 9)
+
+
+def test_a_record_that_claims_more_entries_than_any_ledger_has_is_told_by_its_number() -> None:
+    def ends_at(last: int) -> str:
+        return selection.why_endless(metadata().closed(EntryId(last), 1))
+
+    assert ends_at(ranges.ENTRIES_MAX - 1) == ""
+    assert ends_at(ranges.ENTRIES_MAX).startswith(f"it claims entries up to {ranges.ENTRIES_MAX}")
+    assert selection.why_endless(metadata()) == ""
+
+
+def test_an_empty_password_is_one_too() -> None:
+    with pytest.raises(errors.Unauthorized, match="ledger 7: the password in /run/secrets/orders is wrong"):
+        selection.admit(given(passwordFile="/run/secrets/orders"), SEVEN, metadata(), b"guess")
+    selection.admit(given(), SEVEN, metadata(), b"")
