@@ -1,6 +1,7 @@
 """Room on the disks that stay, in figures (spec/operator.md#J11)."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,28 @@ def test_a_drain_that_has_begun_needs_room_for_the_rest_alone() -> None:
 )
 def test_without_figures_of_its_own_disks_nothing_is_compared(unknown: dict[str, object]) -> None:
     assert lacks(**unknown) == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("why", ["leaves", "takes no writes", "is not ours", "is not wanted", "is not seen"])
+def test_one_that_does_not_stay_or_takes_no_writes_gives_no_room(why: str) -> None:
+    """The one with the room is no help; the two others have none."""
+
+    def changed(case: BookieCase) -> BookieCase:
+        made = told(case, 100, {LEAVES: 50, STAY[0]: 500}.get(case.name, 10))
+        assert made.member is not None
+        read_only = replace(made.member, is_writable=False)
+        changes: dict[str, dict[str, Any]] = {
+            "leaves": {"is_leaving": True},
+            "takes no writes": {"member": read_only},
+            "is not ours": {"is_ours": False},
+            "is not wanted": {"is_desired": False},
+            "is not seen": {"member": None},
+        }
+        return replace(made, **changes[why]) if case.name == STAY[0] else made
+
+    cases = tuple(map(changed, make.fleet()))
+    seen = make.observation(cases)
+    every = tuple(stages.assess(one, None, now_ms=make.NOW_MS, stabilization_ms=6_000, healed=[]) for one in cases)
+    one = next(one for one in every if one.case.name == LEAVES)
+
+    assert "the 2 bookies that stay have room for 20.0 GiB" in room.lacks(seen, every, one)
