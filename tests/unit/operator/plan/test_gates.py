@@ -11,7 +11,7 @@ from bookie_operator.evidence.facts import BookieCase, Door, NodeFacts, Persiste
 from bookie_operator.model.operation import OperationStatus
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, Suspicion
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import fleet, gates, stages
+from bookie_operator.plan import fleet, gates, repair, stages
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.observation import Leadership, Observation
 from bookie_operator.status import render
@@ -479,6 +479,14 @@ def test_a_grant_whose_time_is_over_is_made_anew() -> None:
 
     assert send.grant.id != "recorded"
     assert send.ttl_ms > 0
+
+
+def test_a_grant_that_a_clock_ahead_dated_lives_no_longer_than_a_new_one() -> None:
+    """spec/operator.md#K9."""
+    (send,) = fleet.decide(situation(status=recorded(expires_at=format_time(make.NOW_MS + 86_400_000)))).sends
+
+    assert send.grant.id == "recorded"
+    assert send.ttl_ms == repair.GRANT_TTL_MS
 
 
 @pytest.mark.parametrize("changes", [{"pod_uid": "pod-0"}, {"evidence": "evidence-of-yesterday"}])
