@@ -441,6 +441,40 @@ async def test_an_orderly_stop_and_an_idle_turn_leave_no_deltas(bench: Bench) ->
 
 
 @story(run)
+async def test_the_format_tells_of_deltas_of_a_doubt_and_of_what_was_given_up(bench: Bench) -> None:
+    """Each of the three may begin and end while the others stand."""
+    in_doubt, gave_up = 0x100, 0x200
+
+    async def work(store: EntryStore) -> None:
+        def told() -> int:
+            return version_of(store) - partition.FORMAT_VERSION
+
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        assert told() == HAS_DELTAS
+        await store.doubt_below(5, epoch=1)
+        assert told() == HAS_DELTAS + in_doubt
+        await store.mark_given_up([LedgerId(7)])
+        assert told() == HAS_DELTAS + in_doubt + gave_up
+        await store.flush()
+        await store.flush()
+        assert told() == in_doubt + gave_up
+        await bench.put_all(store, 8, [0])
+        await store.flush()
+        assert told() == HAS_DELTAS + in_doubt + gave_up
+
+    async def again(store: EntryStore) -> None:
+        assert version_of(store) - partition.FORMAT_VERSION == in_doubt + gave_up
+        await bench.put_all(store, 8, [1])
+        await store.flush()
+        await store.settle([], rest=0)
+        assert version_of(store) - partition.FORMAT_VERSION == HAS_DELTAS + gave_up
+
+    await bench.life(work, end=ProcessEnd.KILL)
+    await bench.life(again)
+
+
+@story(run)
 async def test_an_orderly_stop_takes_back_what_the_format_says_of_deltas(bench: Bench) -> None:
     """A crash between the last delta's end and that of what the format says, or before the first one."""
 
