@@ -14,7 +14,7 @@ from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
 from bookie.sim.disk_image import StoreImage, apply_batch
 from bookie.sim.node import ProcessEnd
-from bookie.storage import deltas, inspect, ledgers, location, partition
+from bookie.storage import deltas, inspect, ledgers, location, partition, shapes
 from bookie.storage.deltas import Deltas
 from bookie.storage.index import Index, Use
 from bookie.storage.ledgers import Ledger
@@ -374,6 +374,53 @@ def test_a_ledger_with_many_entries_goes_into_rows_with_what_deltas_had_of_it() 
     assert split(1, range(33, 34)) == (1, 0, 0)
     assert split(1, range(34, 50)) == (0, 17, 1), "many at once"
     assert split(2, range(16)) == (0, 16, 0)
+
+
+def test_deltas_of_so_many_ledgers_or_numbers_should_become_rows() -> None:
+    """They are in memory, and a start reads them: nothing else bounds what one full checkpoint after the other adds."""
+    most = [LedgerId(ledger) for ledger in range(131_072)]
+    packed = location.pack(1, 2, 3)
+    entries, lacs, numbers = Deltas(), Deltas(), Deltas()
+    entries.take_entries(Placed(most, [EntryId(0)] * len(most), [packed] * len(most)))
+    lacs.take_use(1, [(ledger, (1, EntryId(0), EntryId(0))) for ledger in most], [EntryId(0)] * len(most))
+    numbers.next_number = 4_096
+    assert [found.are_many for found in (entries, lacs, numbers)] == [False, False, False]
+    entries.take_entries(Placed([LedgerId(131_072)], [EntryId(0)], [packed]))
+    lacs.take_use(1, [(LedgerId(131_072), (1, EntryId(0), EntryId(0)))], [EntryId(0)])
+    numbers.next_number += 1
+    assert [found.are_many for found in (entries, lacs, numbers)] == [True, True, True]
+
+
+def test_a_lac_in_deltas_never_goes_back() -> None:
+    found = Deltas()
+    for lac in (5, 3, -1):
+        found.take_use(1, [(LedgerId(7), (1, EntryId(0), EntryId(6)))], [EntryId(lac)])
+    assert found.lacs == {7: 5}
+
+
+def test_a_directory_added_beside_one_with_deltas_does_not_hide_them_from_its_format() -> None:
+    """A start on a full disk leaves the deltas of the life before, and directories may be added at it."""
+
+    async def on(machine: Machine) -> None:
+        index = Index(await machine.begin().ordered_stores.open("/data/index"))
+        partition.begin_index(index, number=0, history=shapes.plain(1), journals=1)
+        index.change_entries(placed_of({(1, 0): Location(1, 2, 3)}))
+        partition.begin_index(index, number=0, history=shapes.grown(shapes.plain(1), 2, 5), journals=1)
+        assert int.from_bytes(index.get_meta("format") or b"", "big") == partition.GROWN_FORMAT_VERSION + HAS_DELTAS
+        partition.begin_reading(index, "the index")
+
+    on_machine(on)
+
+
+def test_the_greatest_ledger_may_be_one_that_only_a_delta_names() -> None:
+    """A crash in a checkpoint may leave the deltas alone, and no directory that is added may get a ledger below it."""
+
+    async def on(machine: Machine) -> None:
+        index = Index(await machine.begin().ordered_stores.open("/data/index"))
+        index.change_entries(placed_of({(9, 0): Location(1, 2, 3), (12, 0): Location(1, 2, 3)}))
+        assert index.greatest_ledger() == 12
+
+    on_machine(on)
 
 
 # ---- in a store -----------------------------------------------------------------------------------------------------
