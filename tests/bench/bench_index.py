@@ -21,7 +21,8 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.runtime import loop
 from bookie.runtime.rocksdb import RocksStores
 from bookie.storage import location
-from bookie.storage.index import Index, Placed
+from bookie.storage.index import Index
+from bookie.storage.run import Placed
 
 LEDGERS = 1_000
 ENTRIES_AT_ONCE = 64  # of each ledger: a write cache of 64 MiB full of 1 KiB entries

@@ -29,7 +29,8 @@ from bookie.runtime.rocksdb import RocksStores
 from bookie.storage import dirs, location
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.entrylog import logs
-from bookie.storage.index import Index, LogUse, Placed
+from bookie.storage.index import Index
+from bookie.storage.run import Placed
 
 LEDGER_FIRST = 1 << 40  # far from ids that a cluster gives
 GENERATED_ENTRY_BYTES = 10 * KIB
@@ -147,9 +148,8 @@ async def _generate_rows(directory: str, point: Point, first: int) -> None:
         places = [divmod(ledger * each + number, in_log) for number in range(each)]
         packed = [location.pack(first + log, start + at * record, GENERATED_ENTRY_BYTES) for log, at in places]
         index.put_entries(Placed([ledger_id] * each, [EntryId(entry) for entry in ids], packed))
-        use: LogUse = {
-            first + log: {ledger_id: (each * record, EntryId(ids[0]), EntryId(ids[-1]))} for log, _ in places
-        }
-        index.put_many(index.use_pairs(use))
+        held = (each * record, EntryId(ids[0]), EntryId(ids[-1]))
+        for log in {log for log, _ in places}:
+            index.put_use(first + log, [(ledger_id, held)])
     await index.flush()
     await index.close()

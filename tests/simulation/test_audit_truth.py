@@ -16,10 +16,9 @@ import pytest
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
-from bookie.ports.ordered_store import DeleteRow, PutRow
 from bookie.sim.cluster import ClientNode, SimCluster
-from bookie.storage import block, location
-from bookie.storage.index import block_key
+from bookie.storage import location
+from bookie.storage.run import Placed
 from bookie.wire.digest import Digest, DigestType
 from pyspark_bookkeeper.audit import plan, sampling, summary, tally
 from pyspark_bookkeeper.audit.compare import CORRUPT, MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding
@@ -95,7 +94,8 @@ class Truth:
     def empty(self, bookie: BookieId) -> None:
         """The bookie has its name and nothing else."""
         for partition in _store(self.cluster, bookie).partitions:
-            partition.index.store.delete_range(b"E", b"F")
+            for ledger_id in {ledger_id for ledger_id, _, _ in partition.index.all_locations()}:
+                partition.index.forget(ledger_id, keep_row=True)
         for place in self.held:
             if place[1] == bookie:
                 self.held[place] = set()
@@ -133,14 +133,13 @@ def _store(cluster: SimCluster, bookie: str):  # type: ignore[no-untyped-def]
 
 def _forget(cluster: SimCluster, bookie: str, ledger_id: LedgerId, entry: int) -> None:
     """Take one entry out of the index, as if it had never come."""
-    key = block_key(ledger_id, EntryId(entry))
     for partition in _store(cluster, bookie).partitions:
-        row = partition.index.store.get(key)
-        if row is not None:
-            first = EntryId(entry - entry % block.COUNT)
-            kept = [(each, location.pack(*place)) for each, place in block.locations_in(row, first) if each != entry]
-            entry_ids, places = [each for each, _ in kept], [place for _, place in kept]
-            partition.index.store.write([PutRow(key, block.pack(entry_ids, places, None)) if kept else DeleteRow(key)])
+        found = list(partition.index.locations(ledger_id))
+        kept = [(each, location.pack(*place)) for each, place in found if each != entry]
+        if len(kept) < len(found):
+            partition.index.forget(ledger_id, keep_row=True)
+            columns = [ledger_id] * len(kept), [each for each, _ in kept], [place for _, place in kept]
+            partition.index.put_entries(Placed(*columns))
 
 
 async def write_on(client: ClientNode, stop: asyncio.Event) -> None:

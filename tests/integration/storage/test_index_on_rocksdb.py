@@ -7,7 +7,8 @@ import pytest
 from bookie.base.ids import EntryId, LedgerId
 from bookie.runtime.rocksdb import RocksStores
 from bookie.storage import location
-from bookie.storage.index import Index, Placed
+from bookie.storage.index import Index
+from bookie.storage.run import Placed
 from story_support import in_a_loop
 
 LEDGER = LedgerId(7)
