@@ -226,10 +226,12 @@ def _say(looked: Pass, operation: BookieOperation, turns: list[BookieOperation])
         is_done = spec is not None and refused[0] is OperationPhase.EXPIRED
         said = _TYPES[spec.type](looked, operation, spec) if is_done and spec is not None else refused
         return said if said[0] is OperationPhase.COMPLETE else refused
-    is_told = _own_hindrance(seen, looked.fleet, operation) or _is_on_its_way(operation, looked.bookie(spec))
-    if operation in turns or (is_told and not seen.cluster.spec.lifecycle.paused):
+    paused = seen.cluster.spec.lifecycle.paused
+    if operation in turns or (
+        not paused and (_own_hindrance(seen, looked.fleet, operation) or _is_on_its_way(operation, looked.bookie(spec)))
+    ):
         return _TYPES[spec.type](looked, operation, spec)
-    if seen.cluster.spec.lifecycle.paused:
+    if paused:
         return OperationPhase.QUEUED, "spec.lifecycle.paused of the cluster is true"
     ahead = next(one.name for one in turns if one.spec is not None and one.spec.type in operation_queue.TAKES_AWAY)
     return OperationPhase.QUEUED, f"{ahead} comes first: one operation at a time may take a bookie away"

@@ -61,9 +61,14 @@ def is_behind(seen: Observation, case: BookieCase) -> bool:
     return (is_away or _is_older(seen, case)) and bool(changes_of(seen, case))
 
 
-def _is_older(seen: Observation, case: BookieCase) -> bool:
+def _newest(seen: Observation, case: BookieCase) -> str | None:
+    """Return the revision that the bookie's StatefulSet gives to pods made now."""
     live = sets(seen).get(case.name.rsplit("-", 1)[0]) or {}
-    newest = (live.get("status") or {}).get("updateRevision")
+    return (live.get("status") or {}).get("updateRevision")
+
+
+def _is_older(seen: Observation, case: BookieCase) -> bool:
+    newest = _newest(seen, case)
     if not newest or case.pod is None or case.pod.revision == newest:
         return False
     return not has_taken_all(seen, case) and not is_same_pod(seen, case)
@@ -71,8 +76,7 @@ def _is_older(seen: Observation, case: BookieCase) -> bool:
 
 def is_newest(seen: Observation, case: BookieCase) -> bool:
     """Return True when another pod of the bookie would be as this one is."""
-    live = sets(seen).get(case.name.rsplit("-", 1)[0]) or {}
-    newest = (live.get("status") or {}).get("updateRevision")
+    newest = _newest(seen, case)
     return bool(newest) and case.pod is not None and (case.pod.revision == newest or is_same_pod(seen, case))
 
 
@@ -80,8 +84,7 @@ def is_same_pod(seen: Observation, case: BookieCase) -> bool:
     """Return True when the bookie's pod is of an older revision than its StatefulSet's, and another pod would be as
     it is: what the user changed reaches none (the Secret of TLS that is switched off, a default said aloud), and stands
     in the operator's notes alone (spec/operator.md#Q14)."""
-    live = sets(seen).get(case.name.rsplit("-", 1)[0]) or {}
-    newest = (live.get("status") or {}).get("updateRevision")
+    newest = _newest(seen, case)
     if case.pod is None or not newest or newest == case.pod.revision or seen.cluster.withheld.get(case.pool):
         return False
     before, after = seen.templates.get(case.pod.revision), seen.templates.get(newest)
