@@ -56,7 +56,7 @@ async def run(arguments: argparse.Namespace) -> int:
         "outcome": outcome,
         "marked": None if told.mark is None else list(told.mark.record.missing),
         "markedSecondsAgo": None if marked_ms < 0 else max(0, int(time.time() * 1000 - marked_ms) // 1000),
-        "workedOnBy": (lock.holder or "another process") if lock and lock.session else None,
+        "workedOnBy": (lock.worker if lock else "") or None,
         "bookies": rows,
         "misplaced": [
             {"firstEntry": each.first_entry, "bookies": list(each.bookies), "reason": each.reason}

@@ -35,6 +35,11 @@ class FoundLock:
     session: int
     made_ms: int
 
+    @property
+    def worker(self) -> str:
+        """Return who repairs the ledger now, for people; "" for nobody."""
+        return (self.holder or "another process") if self.session else ""
+
 
 @dataclass(frozen=True, slots=True)
 class UnderreplicatedLedger:
@@ -58,7 +63,7 @@ class AutoRecovery:
     async def marked(self) -> AsyncIterator[UnderreplicatedLedger]:
         """Every ledger marked as under-replicated, by id. A mark that cannot be read names no bookie."""
         locks = await self.locks()
-        holders = {each: lock.holder or "another process" for each, lock in locks.items() if lock.session}
+        holders = {each: lock.worker for each, lock in locks.items() if lock.worker}
         async for ledger_id in self.ledgers():
             mark = await self._marks.find(ledger_id)
             if mark is not None:  # else it was repaired meanwhile
