@@ -50,7 +50,7 @@ def under_load(event: Event, question: dict[str, Any], client: JavaClient) -> tu
     question = dict(question)
     half_s = question.pop("seconds") / 2
     client.ask("bench-begin", **question)
-    time.sleep(half_s)
+    time.sleep(half_s)  # here and below: the load's length, which is what is measured; nothing is waited for
     seen = event()
     time.sleep(half_s)
     return client.ask("bench-end"), seen
