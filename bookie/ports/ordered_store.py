@@ -41,6 +41,15 @@ class OrderedStore(Protocol):
         """Return the values in the order of the keys."""
         ...
 
+    def is_slow(self) -> bool:
+        """Return True when the next look would make the whole node wait for the disk: `await warm` first."""
+        ...
+
+    async def warm(self, keys: Sequence[bytes]) -> None:
+        """Bring into memory what `get` of these keys reads from the disk; other tasks run meanwhile. It says nothing of
+        the keys, not even that they cannot be read: look again, for what was true when it began need not be now."""
+        ...
+
     def range(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield pairs with start <= key < end, ascending; a snapshot of the moment of the call."""
         ...

@@ -50,7 +50,7 @@ class SystemFile:
     """One open file. `_size` belongs to the writer thread; the loop reads it between calls."""
 
     def __init__(
-        self, path: str, fd: int, size: int, writer: Worker, reader: ReadPool, blocks: BlockWriter | None
+        self, path: str, fd: int, size: int, writer: Worker, reader: ReadPool[Span], blocks: BlockWriter | None
     ) -> None:
         """`blocks`: the writer thread's, for a file whose appends are whole blocks; None when appends have any size."""
         self.path = path
@@ -237,7 +237,7 @@ class _Threads:
 
     def __init__(self, directory: str) -> None:
         self.writer = Worker(f"disk {directory}")
-        self.readers = ReadPool(f"reads {directory}")
+        self.readers: ReadPool[Span] = ReadPool(f"reads {directory}")
 
     @functools.cached_property
     def blocks(self) -> BlockWriter:

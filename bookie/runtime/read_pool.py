@@ -1,4 +1,4 @@
-"""Threads that read from one directory's disk. The reads of one turn of the loop go to them in shares.
+"""Threads that read from one directory's disk, or its index. The reads of one turn of the loop go to them in shares.
 
 A hop to a thread and back costs the loop about 25 µs, a read of a cached page 1 µs and of a flash disk 100 µs: so a hop
 carries many reads, and there are as many threads as keep the disk busy while one of them waits.
@@ -9,24 +9,24 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from bookie.base.units import div_ceil
-from bookie.ports.disk import Span
 
 # Measured on a virtual disk, 64 random reads of 1 KiB at a time: 36, 38 and 30 thousand a second with 2, 4 and 8.
 THREADS = 4
 SHARE_MAX = 32  # reads of one hop: nobody waits for more than these
 
-Read = Callable[[Sequence[Span]], list[bytes]]
+What = TypeVar("What")  # a span of a file, or a key of an index
+Read = Callable[[Sequence[What]], list[bytes]]
 
 
-class _Batch:
+class _Batch(Generic[What]):
     """The reads of one caller: a column for the answers, and how many of them are still missing."""
 
     __slots__ = ("found", "future", "left", "read", "spans")
 
-    def __init__(self, future: "asyncio.Future[list[bytes]]", read: Read, spans: Sequence[Span]) -> None:
+    def __init__(self, future: "asyncio.Future[list[bytes]]", read: Read[What], spans: Sequence[What]) -> None:
         self.future = future
         self.read = read
         self.spans = spans
@@ -34,34 +34,34 @@ class _Batch:
         self.left = len(spans)
 
 
-class _Part(NamedTuple):
+class _Part(NamedTuple, Generic[What]):
     """The spans of a batch from `start` to `end`."""
 
-    batch: _Batch
+    batch: _Batch[What]
     start: int
     end: int
 
 
-class _Done(NamedTuple):
-    part: _Part
+class _Done(NamedTuple, Generic[What]):
+    part: _Part[What]
     found: list[bytes]
     error: BaseException | None
 
 
-class ReadPool:
+class ReadPool(Generic[What]):
     """Reads in threads, which start with the first read and end with `stop`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._threads: list[threading.Thread] = []
-        self._shares: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, list[_Part]] | None] = queue.SimpleQueue()
-        self._waiting: list[_Batch] = []
+        self._shares: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, list[_Part[What]]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._waiting: list[_Batch[What]] = []
 
-    async def read(self, read: Read, spans: Sequence[Span]) -> list[bytes]:
+    async def read(self, read: Read[What], spans: Sequence[What]) -> list[bytes]:
         """Run `read(spans)`, with at least one span, in the threads, each with a part of the spans; raises the error of
-        any part. Cancelling the caller does not stop a read that has begun.
-
-        Cancelling the caller does not stop a read that was begun.
+        any part. Cancelling the caller does not stop a read that was begun.
         """
         assert spans
         loop = asyncio.get_running_loop()
@@ -99,9 +99,9 @@ class ReadPool:
             del share, loop, parts, done
 
 
-def _cut(batches: Sequence[_Batch], count: int) -> list[list[_Part]]:
+def _cut(batches: Sequence[_Batch[What]], count: int) -> list[list[_Part[What]]]:
     """Yield the spans of all batches, in order, in shares of `count`."""
-    shares: list[list[_Part]] = []
+    shares: list[list[_Part[What]]] = []
     room = 0
     for batch in batches:
         start = 0
@@ -116,7 +116,7 @@ def _cut(batches: Sequence[_Batch], count: int) -> list[list[_Part]]:
     return shares
 
 
-def _outcome(part: _Part) -> _Done:
+def _outcome(part: _Part[What]) -> _Done[What]:
     batch, start, end = part
     try:
         return _Done(part, batch.read(batch.spans[start:end]), None)
@@ -124,7 +124,7 @@ def _outcome(part: _Part) -> _Done:
         return _Done(part, [], error)
 
 
-def _settle(done: list[_Done]) -> None:
+def _settle(done: list[_Done[What]]) -> None:
     for (batch, start, end), found, error in done:
         if batch.future.done():
             continue

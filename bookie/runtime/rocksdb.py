@@ -22,6 +22,8 @@ import rocksdict
 from bookie.base import errors
 from bookie.base.units import KIB, MIB
 from bookie.ports.ordered_store import DeleteRow, PutRow
+from bookie.runtime.look_pace import LookPace
+from bookie.runtime.read_pool import ReadPool
 from bookie.runtime.threads import Worker
 
 # Index and filter blocks live in the cache too, so this bounds what reads hold, however large the index grows.
@@ -124,7 +126,8 @@ def _has_descriptors(count: int) -> bool:
 
 
 class RocksStore:
-    """One open database. Reads and writes run on the caller's thread (microseconds); flush and close in our own."""
+    """One open database. Reads and writes run on the caller's thread (microseconds); flush and close in our own, and in
+    others what `warm` reads where a look would wait for the disk."""
 
     def __init__(
         self,
@@ -136,6 +139,9 @@ class RocksStore:
         self._directory = directory
         self._database = database
         self._worker = worker
+        self._pace = LookPace()
+        self._warmers: ReadPool[bytes] = ReadPool(f"looks {directory}")
+        self._warming = 0
         self._view = view  # what was made to read it, gone with it
         self._write_options = _unlogged()
         self._is_closed = False
@@ -180,7 +186,7 @@ class RocksStore:
         """
         if not self._is_stuck:
             return
-        if self._is_flushing or not _has_descriptors(HEADROOM):
+        if self._is_flushing or self._warming or not _has_descriptors(HEADROOM):
             raise errors.OutOfResources(
                 f"{self._directory}: the index waits for free descriptors; the bookie tries again by itself"
             )
@@ -206,18 +212,43 @@ class RocksStore:
             )
 
     def get(self, key: bytes) -> bytes | None:
+        began_ns = time.perf_counter_ns()
         try:
             value: bytes | None = self._database.get(key)
         except Exception as error:
             raise _translate(self._directory, error, is_write=False) from error
+        if self._pace.is_watched:
+            self._pace.took(time.perf_counter_ns() - began_ns, 1)
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        began_ns = time.perf_counter_ns()
         try:
             values: list[bytes | None] = self._database.get(list(keys)) or []
         except Exception as error:
             raise _translate(self._directory, error, is_write=False) from error
+        if self._pace.is_watched:
+            self._pace.took(time.perf_counter_ns() - began_ns, len(keys))
         return values
+
+    def is_slow(self) -> bool:
+        return self._pace.must_wait()
+
+    async def warm(self, keys: Sequence[bytes]) -> None:
+        if self._is_closed or not keys:
+            return
+        self._warming += 1
+        try:
+            await self._warmers.read(self._look, keys)
+        finally:
+            self._warming -= 1
+
+    def _look(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Read the rows of keys. For a list rocksdict lets go of the interpreter's lock meanwhile; for one key alone it
+        does not."""
+        with contextlib.suppress(Exception):  # who looks next meets it too, and is told there
+            self._database.get(list(keys))
+        return [b""] * len(keys)
 
     def range(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         return self._pairs(self._cursor(start), end)
@@ -275,6 +306,7 @@ class RocksStore:
         if self._is_closed:
             return
         self._is_closed = True
+        self._warmers.stop()
         try:
             await self._worker.call(self._database.close)
         except Exception as error:

@@ -34,6 +34,7 @@ class DiskFaults:
     sync_fails_per_million: int = 0
     sync_fails_path: str = ""  # only files whose path contains this
     must_wait_percent: int = 20  # how often pread_nowait would have to wait
+    are_looks_slow: bool = False  # an ordered store says that a look would wait, and `warm` waits
     keeps_unflushed_batches: bool = True  # a crash may keep a prefix of an ordered store's unflushed batches
     fails_at_write: int = 0  # the n-th write from the start of the process fails (1 is the first); 0: none does
     fails_as: "WriteFault" = WriteFault.FULL

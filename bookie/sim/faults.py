@@ -133,6 +133,7 @@ def dials(swarm: Swarm, seed: int | str) -> Dials:
             sync_latency_ns=NS_PER_MS * factor,
             stall_per_million=swarm.disk_stall_per_million,
             must_wait_percent=random_.choice((0, 20, 100)),
+            are_looks_slow=random.Random(f"{seed} looks {name}").random() < 0.3,
             keeps_unflushed_batches=random_.random() < 0.5,
         )
 

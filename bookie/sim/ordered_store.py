@@ -86,6 +86,14 @@ class SimOrderedStore:
         values = self._check().values
         return [values.get(key) for key in keys]
 
+    def is_slow(self) -> bool:
+        return self._disk.faults.are_looks_slow
+
+    async def warm(self, keys: Sequence[bytes]) -> None:
+        self._check()
+        if keys:
+            await self._disk.wait(self._disk.faults.write_latency_ns)
+
     def range(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         values = self._check().values
         keys = self._keys[bisect.bisect_left(self._keys, start) : bisect.bisect_left(self._keys, end)]

@@ -197,6 +197,17 @@ class Index:
 
     # ---- entries --------------------------------------------------------------------------------------------------
 
+    def is_slow(self) -> bool:
+        """Return True when the next look would make the whole bookie wait for the disk: `await warm` first."""
+        return self.store.is_slow()
+
+    async def warm(self, ledger_id: LedgerId, entry_ids: Iterable[EntryId]) -> None:
+        """Bring the rows of these entries, and their ledger's, into memory; other tasks run meanwhile. It proves
+        nothing: look again."""
+        blocks = dict.fromkeys(block_key(ledger_id, entry_id) for entry_id in entry_ids)
+        if blocks:
+            await self.store.warm([ledger_key(ledger_id), *blocks])
+
     def locate(self, ledger_id: LedgerId, entry_id: EntryId) -> Location | None:
         """Return the location of an entry's record; None when the index has none."""
         changed = self.deltas.find(ledger_id, entry_id)

@@ -26,6 +26,8 @@ from bookie.storage.stats import StorageStats
 TakeRanges = Callable[[list[IdRange]], None]
 # Bodies of one batch of reads; a larger one is a batch of its own.
 BATCH_BYTES_MAX = 1 * MIB
+# Entries of a batch whose places must come from the disk: blocks of so many rows are in RocksDB's cache together.
+_WARM_COUNT = 256
 _PIECE_COUNT = 1024  # entries of a list, between two looks at the loop
 _SORT_COUNT = 16_384
 
@@ -55,8 +57,8 @@ class EntryReads:
         if body is not None:
             self._stats.read_cache_hits += 1
             return body
-        if partition.ahead.flight_with(ledger_id, entry_id) is not None:
-            return None  # on its way: not worth a look at the index and a call of the kernel
+        if partition.ahead.flight_with(ledger_id, entry_id) is not None or partition.index.is_slow():
+            return None  # on its way, or its place must come from the disk as well: no look at the index here
         return partition.ahead.read_nowait(self._locate(partition, ledger_id, entry_id))
 
     def read_run_nowait(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | None]:
@@ -73,7 +75,7 @@ class EntryReads:
             bodies = [kept.get(entry_id) if body is None else body for body, entry_id in columns]
             stats.read_cache_hits += missing - bodies.count(None)
         absent = [entry_id for body, entry_id in zip(bodies, entry_ids, strict=True) if body is None]
-        if not absent or partition.table.find(ledger_id) is None:
+        if not absent or partition.index.is_slow() or partition.table.find(ledger_id) is None:
             return bodies
         try:
             found = partition.ahead.read_run_nowait(ledger_id, self._first_placed(partition, ledger_id, absent))
@@ -97,7 +99,8 @@ class EntryReads:
                 placed.append((entry_id, location))
         return placed
 
-    async def read(self, ledger_id: LedgerId, entry_id: EntryId) -> Buffer:
+    async def read(self, ledger_id: LedgerId, entry_id: EntryId, *, is_warm: bool = False) -> Buffer:
+        """`is_warm`: what the index has of the entry was brought into memory already."""
         partition = self._partition_of(ledger_id)
         if entry_id == LAST_ENTRY:
             entry_id = self._last_entry(partition, ledger_id)
@@ -108,6 +111,10 @@ class EntryReads:
             landed = partition.ahead.flight_with(ledger_id, entry_id)
             if landed is not None:
                 await landed.wait()
+                continue
+            if not is_warm and partition.index.is_slow():
+                await partition.index.warm(ledger_id, [entry_id])
+                is_warm = True  # and look again: the entry may have come, gone or moved
                 continue
             place = self._locate(partition, ledger_id, entry_id)
             self._stats.disk_reads += 1
@@ -124,6 +131,10 @@ class EntryReads:
         A batch only ever brings bytes that check: what it does not bring is asked for alone, and `read` says why.
         """
         partition = self._partition_of(ledger_id)
+        is_warm = partition.index.is_slow()
+        if is_warm:
+            entry_ids = entry_ids[:_WARM_COUNT]
+            await partition.index.warm(ledger_id, self._uncached(partition, ledger_id, entry_ids))
         places, count = self._places(partition, ledger_id, entry_ids)
         found: dict[EntryId, bytes | None] = {}
         if places:
@@ -135,10 +146,21 @@ class EntryReads:
         for entry_id in entry_ids[:count]:
             body = found.get(entry_id)
             try:
-                answers.append(body or await self.read(ledger_id, entry_id))
+                answers.append(body or await self.read(ledger_id, entry_id, is_warm=is_warm))
             except BookieError as error:
                 answers.append(error)
         return answers
+
+    def _uncached(self, partition: Partition, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[EntryId]:
+        """Return the entries that no cache has and no read under way brings."""
+        return [
+            entry_id
+            for entry_id in entry_ids
+            if entry_id >= 0
+            and partition.cached(ledger_id, entry_id) is None
+            and partition.read_cache.get(ledger_id, entry_id) is None
+            and partition.ahead.flight_with(ledger_id, entry_id) is None
+        ]
 
     def _places(
         self, partition: Partition, ledger_id: LedgerId, entry_ids: Sequence[EntryId]

@@ -380,6 +380,18 @@ async def a_store_has_one_opener_at_a_time(bench: Bench) -> None:
     await (await stores.open(f"{bench.directory}/index")).close()
 
 
+async def warming_changes_nothing_and_says_nothing(bench: Bench) -> None:
+    store = await bench.world.ordered_stores.open(f"{bench.directory}/index")
+    store.put_many([(b"a", b"1"), (b"b", b"2")])
+    await store.warm([])
+    await asyncio.gather(store.warm([b"a", b"never"]), store.warm([b"b"]))
+    store.write([DeleteRow(b"a")])
+    await store.warm([b"a"])
+    assert store.get_many([b"a", b"never", b"b"]) == [None, None, b"2"]
+    assert not store.is_slow()
+    await store.close()
+
+
 async def flushed_batches_survive_a_power_cut_and_of_the_rest_a_prefix(bench: Bench) -> None:
     await bench.world.disk.make_dir(f"{bench.directory}/index")
     await bench.world.disk.sync_dir(bench.directory)
@@ -403,6 +415,7 @@ ORDERED_STORE: list[Examination] = [
     a_deleted_range_is_half_open,
     a_flushed_store_is_found_again_after_closing,
     a_store_has_one_opener_at_a_time,
+    warming_changes_nothing_and_says_nothing,
     flushed_batches_survive_a_power_cut_and_of_the_rest_a_prefix,
 ]
 
