@@ -30,9 +30,10 @@ from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
 from bookie.storage import run
 from bookie.storage.entrylog import format as log_format
-from bookie.storage.index import Index, LogUse
+from bookie.storage.index import Index
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
+from bookie.storage.log_use import LogUse
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 from bookie.storage.run import Placed

@@ -16,23 +16,21 @@ import bisect
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar, cast
 
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
-from bookie.storage import block, doubt, ledgers
+from bookie.storage import block, doubt, ledgers, log_use, slices
 from bookie.storage import deltas as delta_rows
 from bookie.storage.deltas import Deltas
 from bookie.storage.doubt import Doubt
 from bookie.storage.location import Location
+from bookie.storage.log_use import Use
 from bookie.storage.pause import pause
 from bookie.storage.run import Held, Placed, part
+from bookie.storage.slices import Pairs, Rows, Slices
 
 _LEDGER_KEY = struct.Struct(">cq")
-_USE_KEY = struct.Struct(">cIq")
-_USE = struct.Struct(">Qqq")
-_SIZE = struct.Struct(">Q")  # of the first version, which kept no range
 FIRST, LAST = EntryId(0), EntryId(LEDGER_ID_MAX)
 FIRST_LEDGER = LedgerId(0)
 # Rows looked at before others get their turn: about 1 ms.
@@ -43,10 +41,6 @@ _ENTRIES_SLICE_COUNT = 128
 BLOCKS_SLICE_COUNT = SLICE_COUNT // block.COUNT
 _DOUBT = "doubt"
 _DELTA_KEY = struct.Struct(">cQ")
-
-Pairs = Sequence[tuple[bytes, bytes]]
-Rows = Iterator[tuple[bytes, bytes]]
-T = TypeVar("T")
 
 
 def block_key(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
@@ -90,89 +84,8 @@ def _after_entries(ledger_id: LedgerId) -> bytes:
     return block_key(ledger_id, LAST) + b"\0"
 
 
-class Use(NamedTuple):
-    """What was written of one ledger to one log:
-    the bytes, and a range (inclusive) that contains all its entries there.
-
-    An upper bound: what was rewritten elsewhere since is counted still."""
-
-    size: int
-    first: EntryId
-    last: EntryId
-
-
-LogUse = dict[int, dict[LedgerId, Held]]  # by log
-
-
-def _use_pair(log_id: int, item: tuple[LedgerId, Held]) -> tuple[bytes, bytes]:
-    return _USE_KEY.pack(b"G", log_id, item[0]), _USE.pack(*item[1])
-
-
-def _unpack_use(pair: tuple[bytes, bytes]) -> tuple[int, LedgerId, Use]:
-    """Return log, ledger and what the log holds of it. An unusable value counts as the widest one, so that the
-    collector never takes the ledger for absent from the log. Raises CorruptFile when the key names no ledger."""
-    key, value = pair
-    if len(key) != _USE_KEY.size:
-        raise errors.CorruptFile(f"index: a key of {len(key)} bytes for the use of a log")
-    _, log_id, ledger_id = _USE_KEY.unpack(key)
-    if len(value) == _USE.size:
-        use = Use(*_USE.unpack(value))
-        if 0 <= use.first <= use.last:
-            return log_id, LedgerId(ledger_id), use
-    size = int(_SIZE.unpack(value)[0]) if len(value) == _SIZE.size else 0
-    return log_id, LedgerId(ledger_id), Use(size, FIRST, LAST)
-
-
-def _with_changes(
-    stored: Rows, changed: Iterator[tuple[bytes, T]], combine: Callable[[T, bytes | None], bytes]
-) -> Rows:
-    """Yield rows ascending by key, each as `combine` makes it of what deltas changed of it and what is stored."""
-    key, change = next(changed, (None, None))
-    for stored_key, row in stored:
-        while key is not None and key < stored_key:
-            yield key, combine(cast(T, change), None)
-            key, change = next(changed, (None, None))
-        if key == stored_key:
-            yield stored_key, combine(cast(T, change), row)
-            key, change = next(changed, (None, None))
-        else:
-            yield stored_key, row
-    while key is not None:
-        yield key, combine(cast(T, change), None)
-        key, change = next(changed, (None, None))
-
-
 def _refuse_malformed(ledger_id: LedgerId, reason: str) -> None:
     raise errors.CorruptFile(reason)
-
-
-class Slices(Generic[T]):
-    """Iterates over the rows of a range a slice at a time, and lets other tasks run between two. No cursor of the store
-    outlives a slice, so there is nothing to close (a generator would need it, when a caller leaves early).
-
-    `rows_from` returns the rows of the range from a key on."""
-
-    def __init__(
-        self, rows_from: Callable[[bytes], Rows], start: bytes, count_max: int, unpack: Callable[[Pairs], T]
-    ) -> None:
-        self._rows_from = rows_from
-        self._start = start
-        self._count_max = count_max
-        self._unpack = unpack
-        self._is_first = True
-
-    def __aiter__(self) -> "Slices[T]":
-        return self
-
-    async def __anext__(self) -> T:
-        if not self._is_first:
-            await pause()
-        self._is_first = False
-        pairs = list(itertools.islice(self._rows_from(self._start), self._count_max))
-        if not pairs:
-            raise StopAsyncIteration
-        self._start = pairs[-1][0] + b"\0"
-        return self._unpack(pairs)
 
 
 class Index:
@@ -280,7 +193,7 @@ class Index:
 
     def walk_locations(
         self, ledger_id: LedgerId, first: EntryId = FIRST, last: EntryId = LAST
-    ) -> "Slices[list[tuple[EntryId, Location]]]":
+    ) -> Slices[list[tuple[EntryId, Location]]]:
         """Return the same as `locations`, in slices, each as the index is then; other tasks run between them."""
 
         def unpack(pairs: Pairs) -> list[tuple[EntryId, Location]]:
@@ -298,7 +211,7 @@ class Index:
         """Return the rows of entries from `start` to `end` (exclusive) with what deltas say of `ledger_ids`, the only
         ones in that range of which they may say something."""
         changed = ((key, change) for key, change in self._changed_blocks(ledger_ids) if start <= key < end)
-        return _with_changes(self.store.range(start, end), changed, self._combine)
+        return slices.with_changes(self.store.range(start, end), changed, self._combine)
 
     def _changed_blocks(self, ledger_ids: Sequence[LedgerId]) -> Iterator[tuple[bytes, Placed]]:
         """Return the key of each block of these ledgers that deltas changed, and the changed entries; ascending."""
@@ -351,7 +264,7 @@ class Index:
             for ledger_id in _ledger_ids([(key, value)]):
                 yield ledger_id, self._with_lac(ledger_id, value) or value
 
-    def walk_ledgers(self, first: LedgerId = FIRST_LEDGER) -> "Slices[list[LedgerId]]":
+    def walk_ledgers(self, first: LedgerId = FIRST_LEDGER) -> Slices[list[LedgerId]]:
         """Return the ids of all ledgers from `first` on that have a row, ascending, in slices."""
         return Slices(lambda start: self.store.range(start, b"M"), ledger_key(first), SLICE_COUNT, _ledger_ids)
 
@@ -412,38 +325,37 @@ class Index:
 
     def put_use(self, log_id: int, use: Iterable[tuple[LedgerId, Held]]) -> None:
         """Put what a log holds of ledgers into rows."""
-        self.put_many([_use_pair(log_id, item) for item in use])
+        self.put_many([log_use.pair(log_id, item) for item in use])
 
-    def walk_use(self, log_id: int) -> "Slices[list[tuple[LedgerId, Use]]]":
+    def walk_use(self, log_id: int) -> Slices[list[tuple[LedgerId, Use]]]:
         """Return the ledgers of which the log holds entries, ascending, in slices."""
 
         def unpack(pairs: Pairs) -> list[tuple[LedgerId, Use]]:
-            return [_unpack_use(pair)[1:] for pair in pairs]
+            return [log_use.unpack(pair)[1:] for pair in pairs]
 
         changed = sorted(self.deltas.use.get(log_id, {}))
 
         def rows_from(start: bytes) -> Rows:
             use = self.deltas.use.get(log_id, {})  # as it is then: rows have the rest
-            ledger_ids = changed[bisect.bisect_left(changed, _USE_KEY.unpack(start[: _USE_KEY.size])[2]) :]
-            pairs = (_use_pair(log_id, (ledger_id, use[ledger_id])) for ledger_id in ledger_ids if ledger_id in use)
+            ledger_ids = changed[bisect.bisect_left(changed, log_use.ledger_of(start)) :]
+            pairs = (log_use.pair(log_id, (ledger_id, use[ledger_id])) for ledger_id in ledger_ids if ledger_id in use)
             return self._use_rows((pair for pair in pairs if pair[0] >= start), start, end)
 
-        end = _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0"
-        return Slices(rows_from, _USE_KEY.pack(b"G", log_id, 0), SLICE_COUNT, unpack)
+        first, end = log_use.bounds(log_id)
+        return Slices(rows_from, first, SLICE_COUNT, unpack)
 
     def all_use(self) -> Iterator[tuple[int, LedgerId, Use]]:
         """Yield every (log, ledger, use), ascending."""
-        changed = [_use_pair(log_id, item) for log_id, use in self.deltas.use.items() for item in use.items()]
-        return map(_unpack_use, self._use_rows(iter(sorted(changed)), b"G", b"H"))
+        changed = [log_use.pair(log_id, item) for log_id, use in self.deltas.use.items() for item in use.items()]
+        return map(log_use.unpack, self._use_rows(iter(sorted(changed)), b"G", b"H"))
 
     def _use_rows(self, changed: Rows, start: bytes, end: bytes) -> Rows:
-        return _with_changes(self.store.range(start, end), changed, lambda change, _: change)
+        return slices.with_changes(self.store.range(start, end), changed, lambda change, _: change)
 
     def forget_use(self, log_id: int) -> None:
         """Remove the log's rows of use: the log is gone."""
         self.deltas.use.pop(log_id, None)
-        start = _USE_KEY.pack(b"G", log_id, 0)
-        self.store.delete_range(start, _USE_KEY.pack(b"G", log_id, LEDGER_ID_MAX) + b"\0")
+        self.store.delete_range(*log_use.bounds(log_id))
 
     # ---- deltas -----------------------------------------------------------------------------------------------------
 

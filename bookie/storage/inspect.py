@@ -17,13 +17,14 @@ from bookie.storage import dirs, ledgers, replay, shapes
 from bookie.storage import partition as partition_module
 from bookie.storage.entrylog import logs as log_files
 from bookie.storage.entrylog import scan as log_scan
-from bookie.storage.index import Index, Use
+from bookie.storage.index import Index
 from bookie.storage.journal import files as journal_files
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal import reader as journal_reader
 from bookie.storage.journal.batch import JournalPosition
 from bookie.storage.ledgers import LedgerFacts
 from bookie.storage.location import Location
+from bookie.storage.log_use import Use
 
 KIND_NAMES = {
     journal_format.ENTRY: "entry",

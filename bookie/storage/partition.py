@@ -14,11 +14,12 @@ from bookie.storage import shapes, versions
 from bookie.storage.doubt import Doubt
 from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
 from bookie.storage.entrylog.writer import LogWriter
-from bookie.storage.index import Index, LogUse
+from bookie.storage.index import Index
 from bookie.storage.journal.batch import NOTHING, JournalPosition
 from bookie.storage.ledger_table import LedgerTable
 from bookie.storage.ledgers import UNKNOWN_LAST, Ledger
 from bookie.storage.location import Location
+from bookie.storage.log_use import LogUse
 from bookie.storage.read_ahead import DiskReadAhead
 from bookie.storage.read_cache import ReadCache
 from bookie.storage.run import Placed

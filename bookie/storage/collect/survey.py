@@ -14,7 +14,7 @@ from bookie.base.ids import LedgerId
 from bookie.base.units import MIB
 from bookie.storage.collect.plan import LogUsage
 from bookie.storage.entrylog.logs import EntryPlace, in_pieces, offset_of
-from bookie.storage.index import Use
+from bookie.storage.log_use import Use
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 

@@ -16,9 +16,10 @@ from bookie.sim.disk_image import StoreImage, apply_batch
 from bookie.sim.node import ProcessEnd
 from bookie.storage import deltas, inspect, ledgers, location, partition, shapes
 from bookie.storage.deltas import Deltas
-from bookie.storage.index import Index, Use
+from bookie.storage.index import Index
 from bookie.storage.ledgers import Ledger
 from bookie.storage.location import Location
+from bookie.storage.log_use import Use
 from bookie.storage.pause import pause
 from bookie.storage.run import Held, Placed, part
 from bookie.storage.store import EntryStore
