@@ -14,7 +14,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import rocksdict
@@ -140,6 +140,7 @@ class RocksStore:
         self._database = database
         self._worker = worker
         self._pace = LookPace()
+        self.is_slow: Callable[[], bool] = self._pace.must_wait  # no call between: every read asks
         self._warmers: ReadPool[bytes] = ReadPool(f"looks {directory}")
         self._warming = 0
         self._view = view  # what was made to read it, gone with it
@@ -212,27 +213,24 @@ class RocksStore:
             )
 
     def get(self, key: bytes) -> bytes | None:
-        began_ns = time.perf_counter_ns()
+        began_ns = time.perf_counter_ns() if self._pace.is_timed else 0
         try:
             value: bytes | None = self._database.get(key)
         except Exception as error:
             raise _translate(self._directory, error, is_write=False) from error
-        if self._pace.is_watched:
+        if began_ns:
             self._pace.took(time.perf_counter_ns() - began_ns, 1)
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        began_ns = time.perf_counter_ns()
+        began_ns = time.perf_counter_ns() if self._pace.is_timed else 0
         try:
             values: list[bytes | None] = self._database.get(list(keys)) or []
         except Exception as error:
             raise _translate(self._directory, error, is_write=False) from error
-        if self._pace.is_watched:
+        if began_ns:
             self._pace.took(time.perf_counter_ns() - began_ns, len(keys))
         return values
-
-    def is_slow(self) -> bool:
-        return self._pace.must_wait()
 
     async def warm(self, keys: Sequence[bytes]) -> None:
         if self._is_closed or not keys:

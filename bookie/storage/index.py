@@ -97,6 +97,8 @@ class Index:
 
     def __init__(self, store: OrderedStore) -> None:
         self.store = store
+        # True when the next look would make the whole bookie wait for the disk: `await warm` first.
+        self.is_slow = store.is_slow
         self.on_malformed: Callable[[LedgerId, str], None] = _refuse_malformed
         self.deltas = Deltas()
 
@@ -109,10 +111,6 @@ class Index:
             self.deltas.next_number = _DELTA_KEY.unpack(key)[1] + 1
 
     # ---- entries --------------------------------------------------------------------------------------------------
-
-    def is_slow(self) -> bool:
-        """Return True when the next look would make the whole bookie wait for the disk: `await warm` first."""
-        return self.store.is_slow()
 
     async def warm(self, ledger_id: LedgerId, entry_ids: Iterable[EntryId]) -> None:
         """Bring the rows of these entries, and their ledger's, into memory; other tasks run meanwhile. It proves
