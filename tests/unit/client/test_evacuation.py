@@ -124,6 +124,47 @@ async def test_an_entry_that_nobody_has_keeps_the_old_bookie_named(fleet: Fleet)
         assert await client.metadata(writer.id) == before
 
 
+@story(tell)
+async def test_one_entry_among_many_that_nobody_has_keeps_the_old_bookie_named(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await written(client, ensemble_size=2, write_quorum=2, ack_quorum=2)
+        victim, other = (fleet[name] for name in writer.metadata.last_segment.bookies)
+        await victim.stop()
+        del other.entries[writer.id, EntryId(COUNT // 2)]
+        before = await client.metadata(writer.id)
+
+        with pytest.raises(errors.QuorumNotReached, match=f"entry {COUNT // 2}: no bookie gave a good copy"):
+            await leaving(client, victim.id).move(writer.id)
+
+        assert await client.metadata(writer.id) == before
+
+
+@story(tell, zones="abcd")
+async def test_a_bookie_that_leaves_is_not_asked_for_what_others_give(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await written(client)
+        victim = fleet[writer.metadata.last_segment.bookies[0]]
+
+        await leaving(client, victim.id).move(writer.id)
+
+        assert victim.asked(messages.ReadRequest) == []
+
+
+@story(tell, zones="abcd")
+async def test_each_bookie_that_takes_copies_is_told_to_force_them(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await written(client, ensemble_size=2, write_quorum=2, ack_quorum=2)
+        old = writer.metadata.last_segment.bookies
+        new = [bookie for bookie in fleet.bookies if bookie.id not in old]
+
+        await leaving(client, *old).move(writer.id)
+
+        assert named(await whole(fleet, client, writer.id)) == {bookie.id for bookie in new}
+        for bookie in new:
+            forced = next(n for n, each in enumerate(bookie.requests) if isinstance(each, messages.ForceRequest))
+            assert not any(isinstance(each, messages.AddRequest) for each in bookie.requests[forced:]), bookie.id
+
+
 @story(tell, zones="abcd")
 async def test_a_damaged_replica_is_not_copied(fleet: Fleet) -> None:
     async with fleet.client() as client:
