@@ -1,10 +1,14 @@
 """What a boot's gate tells of the bookie's past, once it serves."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 import integrity_support as build
+from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.base.units import NS_PER_MS
 from bookie.integrity.gate import BootGate, BootPhase
@@ -20,13 +24,17 @@ RECORD = IncarnationRecord("instance", Incarnation(1), BootEpoch(2))
 
 
 class StraddlingInspector:
-    """Its first look begins before the bookie serves, and reads the marker that the bookie writes when it does."""
+    """Its first look begins before the bookie serves, and reads the marker that the bookie writes when it does. Not
+    `straddles`: the bookie does not begin meanwhile."""
 
-    def __init__(self, gate: BootGate) -> None:
+    def __init__(self, gate: BootGate, *, on_look: Callable[[], None], straddles: bool) -> None:
         self._gate = gate
+        self._on_look = on_look
+        self._straddles = straddles
 
     async def look(self, *, is_serving: bool = False) -> Inspection:
-        if not is_serving:
+        self._on_look()
+        if self._straddles and not is_serving:
             self._gate.passed(RECORD)
         identity = SimpleNamespace(
             record=RECORD,
@@ -52,10 +60,12 @@ class StraddlingInspector:
 class Looks:
     """An inspector that sees one thing after the other, and the last one from then on."""
 
-    def __init__(self, *evidence: str) -> None:
+    def __init__(self, *evidence: str, on_look: Callable[[], None]) -> None:
         self._evidence = list(evidence)
+        self._on_look = on_look
 
     async def look(self, *, is_serving: bool = False) -> Inspection:
+        self._on_look()
         found = self._evidence.pop(0) if len(self._evidence) > 1 else self._evidence[0]
         identity = SimpleNamespace(record=build.RECORD, cookie_version=build.grant().cookie_version)
         return Inspection(
@@ -71,9 +81,18 @@ class Looks:
         )
 
 
-def what_is_granted(*evidence: str, waits_ms: int = 0) -> str:
-    """Which grant the boot goes on with, when a grant for the first evidence is accepted, and then `waits_ms` pass."""
+def what_is_granted(*evidence: str, waits_ms: int = 0, look_ms: int = 0, becomes: State = State.WAITING_GRANT) -> str:
+    """Which grant the boot goes on with, when a grant for the first evidence is accepted, and then `waits_ms` pass.
+    Each look takes `look_ms`, and when it ends the bookie `becomes` that."""
     now_ns = [0]
+
+    def pass_time(ms: int) -> None:
+        now_ns[0] += ms * NS_PER_MS
+
+    def on_look() -> None:
+        pass_time(look_ms)
+        phase.enter(becomes)
+
     host = SimpleNamespace(pod_uid=build.grant().pod_uid)
     world = SimpleNamespace(clock=SimpleNamespace(monotonic_ns=lambda: now_ns[0]), host=host)
     phase = BootPhase(cast(Any, SimpleNamespace(notify=lambda: None)))
@@ -81,11 +100,11 @@ def what_is_granted(*evidence: str, waits_ms: int = 0) -> str:
     options = IntegrityOptions(inspect_interval_ms=1)
     anything = cast(Any, None)
     gate = BootGate(build.ME, anything, options, cast(Any, world), anything, phase, boot_id="1")
-    gate.inspector = cast(Any, Looks(*evidence))
+    gate.inspector = cast(Any, Looks(*evidence, on_look=on_look))
 
     async def story() -> str:
         await gate.grant(build.grant(evidence_hash=evidence[0]))
-        now_ns[0] += waits_ms * NS_PER_MS
+        pass_time(waits_ms)
         _, granted = await gate.until_allowed()
         return granted
 
@@ -105,21 +124,53 @@ def test_an_accepted_grant_is_dropped_when_its_time_is_over() -> None:
     assert what_is_granted("empty", "empty", "healthy", waits_ms=build.grant().ttl_ms) == ""
 
 
-def test_a_look_that_began_before_the_service_says_nothing_of_the_last_stop() -> None:
-    world = SimpleNamespace(clock=SimpleNamespace(monotonic_ns=lambda: 0), host=SimpleNamespace(pod_uid="pod"))
-    phase = SimpleNamespace(state=State.SERVING)
-    options = SimpleNamespace(journal_write_data=True)
+def test_the_time_of_a_grant_begins_when_it_came_and_not_after_the_look_at_it() -> None:
+    ttl_ms = build.grant().ttl_ms
+    assert what_is_granted("empty", waits_ms=ttl_ms - 25, look_ms=10) == build.grant().grant_id
+    assert what_is_granted("empty", "empty", "healthy", waits_ms=ttl_ms - 15, look_ms=10) == ""
+
+
+def test_a_grant_whose_time_is_over_after_the_look_at_it_is_refused() -> None:
+    with pytest.raises(errors.GrantRefused, match="are over"):
+        what_is_granted("empty", "healthy", look_ms=build.grant().ttl_ms)
+
+
+def test_a_grant_is_refused_by_a_bookie_that_went_on_while_it_looked() -> None:
+    with pytest.raises(errors.GrantRefused, match="waits for no grant"):
+        what_is_granted("empty", "healthy", becomes=State.REPLAYING)
+
+
+def a_gate(*, straddles: bool) -> BootGate:
+    """A gate whose reports come from a `StraddlingInspector`, each look of which takes 5 ms."""
+    now_ns = [0]
+
+    def pass_time() -> None:
+        now_ns[0] += 5 * NS_PER_MS
+
+    clock = SimpleNamespace(monotonic_ns=lambda: now_ns[0])
     gate = BootGate(
         BookieId("b:1"),
-        cast(Any, options),
+        cast(Any, SimpleNamespace(journal_write_data=True)),
         cast(Any, None),
-        cast(Any, world),
+        cast(Any, SimpleNamespace(clock=clock, host=SimpleNamespace(pod_uid="pod"))),
         cast(Any, SimpleNamespace(is_reachable=True)),
-        cast(BootPhase, phase),
+        cast(BootPhase, SimpleNamespace(state=State.SERVING)),
         boot_id="1",
     )
-    gate.inspector = cast(Any, StraddlingInspector(gate))
+    gate.inspector = cast(Any, StraddlingInspector(gate, on_look=pass_time, straddles=straddles))
+    return gate
 
-    report = asyncio.run(gate.report(fresh=True))
+
+def test_a_look_that_began_before_the_service_says_nothing_of_the_last_stop() -> None:
+    report = asyncio.run(a_gate(straddles=True).report(fresh=True))
 
     assert (report.verdict, report.reason) == (Verdict.HEALTHY, "")
+    assert report.inspection_age_ms == 10  # since the first of the two looks began
+
+
+def test_what_was_seen_before_the_service_is_not_told_after_it_began() -> None:
+    gate = a_gate(straddles=False)
+    assert asyncio.run(gate.report(fresh=True)).verdict is Verdict.UNCLEAN
+    gate.passed(RECORD)
+
+    assert asyncio.run(gate.report(fresh=False)).verdict is Verdict.HEALTHY

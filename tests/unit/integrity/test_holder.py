@@ -16,7 +16,7 @@ from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import Cookie, IncarnationRecord
 from bookie.ports import World
-from bookie.ports.metadata_store import ANY_VERSION, CreateOp, DeleteOp, MetadataStore
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore
 from bookie.sim.node import Simulation
 from story_support import story
 
@@ -246,6 +246,34 @@ async def test_a_process_whose_record_was_claimed_stops_although_the_claimer_is_
 
     with pytest.raises(errors.RefusedToStart, match="another process took over bookie b"):
         await holding
+
+
+@story(run)
+async def test_a_sign_is_not_made_again_by_a_process_whose_record_was_claimed(stage: Stage) -> None:
+    one, other = await stage.process("one"), await stage.process("other")
+    seen = await one.claim()
+    stage.expire(one)
+    await other.claim()
+    await other.dies()
+
+    assert not await one.identities.holder.take_back(CheckOp(RECORD, seen.record_version))
+
+    with pytest.raises(errors.NodeMissing):
+        await one.store.get(SIGN)
+
+
+@story(run)
+async def test_a_sign_of_an_earlier_session_of_ours_is_waited_out_and_made_again(stage: Stage) -> None:
+    before, now = await stage.process("one"), await stage.process("one")
+    seen = await before.claim()
+
+    taking = asyncio.ensure_future(now.identities.holder.take_back(CheckOp(RECORD, seen.record_version)))
+    await stage.world.clock.sleep_until(stage.world.clock.monotonic_ns() + 500_000_000)
+    assert not taking.done()
+    await before.dies()
+
+    assert await taking
+    assert (await now.store.get(SIGN)).owner == now.store.session_id
 
 
 @story(run)

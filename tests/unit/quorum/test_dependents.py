@@ -105,3 +105,20 @@ def test_in_a_ledger_in_recovery_anybody_may_be_the_one_too_many_but_beside_hims
 
     assert leaving.is_undecidable_without(recovering, BOOKIES[7], BOOKIES[:1])
     assert not leaving.is_undecidable_without(recovering, BOOKIES[0], BOOKIES[:1])
+
+
+def test_what_has_no_end_is_no_fragment_to_copy() -> None:
+    """spec/metadata.md#M34: nobody knows yet which entries it has."""
+    is_open = ledger(BOOKIES[:3], 3, 2, later=BOOKIES[1:4])
+
+    found = list(leaving.fragments(is_open, BOOKIES[1:2]))
+
+    assert [(one.first, one.last, one.slots) for one in found] == [(0, 9, (1,))]
+
+
+def test_a_ledger_in_recovery_is_closed_first_although_its_last_ensemble_does_not_name_them() -> None:
+    """spec/wire.md#W55: where its recovery puts entries it says only when it closes it."""
+    is_open = ledger(BOOKIES[:3], 3, 2, later=BOOKIES[1:4])
+
+    assert not leaving.must_end_first(is_open, BOOKIES[:1])
+    assert leaving.must_end_first(replace(is_open, state=LedgerState.IN_RECOVERY), BOOKIES[:1])

@@ -35,6 +35,7 @@ WAIT_MS = 1_000
 SEEN = Collected(ledgers_seen=2, ledgers_deleted=0, logs_dropped=0)
 CLOSED = LedgerMetadata(1, 1, 1, (Segment(EntryId(0), (OTHER,)),), LedgerState.CLOSED, EntryId(1), 7)
 OURS = dataclasses.replace(CLOSED, segments=(Segment(EntryId(0), (ME,)),))
+LONGER = dataclasses.replace(CLOSED, segments=(Segment(EntryId(0), (BookieId(f"{ME}0"),)),))
 OPEN = dataclasses.replace(CLOSED, state=LedgerState.IN_RECOVERY, last_entry=EntryId(-1), length=0)
 
 # ---- the rule --------------------------------------------------------------------------------------------------------
@@ -101,6 +102,8 @@ def test_what_is_watched_is_bounded_and_all_is_counted(monkeypatch: pytest.Monke
         look(rule, at_ms, GONE, KEPT)
         assert rule.ledgers == 2
     assert rule.due() == [GONE]
+    look(rule, 4_000, KEPT, GONE)
+    assert rule.due() == [GONE]  # watched already, so it stays
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,7 @@ def test_what_is_watched_is_bounded_and_all_is_counted(monkeypatch: pytest.Monke
     [
         (serde.dump_ledger(CLOSED), True, False),
         (serde.dump_ledger(OURS), False, True),
+        (serde.dump_ledger(LONGER), False, False),
         (serde.dump_ledger(OPEN), False, False),
         (serde.dump_ledger(dataclasses.replace(OPEN, state=LedgerState.OPEN)), False, False),
         (b"nothing of ours", False, False),
@@ -252,6 +256,21 @@ async def test_nothing_goes_once_the_lock_is_lost(stage: Stage) -> None:
     assert await stage.driver.run([GONE], SEEN) == 0
 
     await stage.gone(here=True)
+
+
+@story(on_a_stage)
+async def test_each_ledger_goes_by_its_own_lock(stage: Stage) -> None:
+    """Java's workers remove locks that are not theirs (`replication_lock`)."""
+
+    async def removed() -> None:
+        await stage.theirs.delete(paths.replication_lock(ROOT, KEPT))
+
+    stage.metadata.before["sign"] = removed
+
+    assert await stage.driver.run([GONE, KEPT], SEEN) == 1
+
+    await stage.gone(here=False)
+    assert stage.store.has_entries(KEPT)
 
 
 @story(on_a_stage)
