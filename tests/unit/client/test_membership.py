@@ -10,6 +10,7 @@ from bookie.client.repair.membership import Membership
 from bookie.metadata import paths
 from bookie.metadata.maintenance import MaintenanceLease
 from bookie.quorum.mending import Standing
+from bookie.sim.history import TreeHistory
 from client_support import Fleet, tell
 from story_support import story
 
@@ -92,6 +93,58 @@ async def test_a_bookie_under_maintenance_is_not_lost_from_the_first_look_on(fle
 
         assert members.leased == {B0}
         assert members.lost == frozenset()
+
+
+@story(tell, zones="abcd")
+async def test_a_bookie_that_is_away_is_lost_only_when_its_lease_is_over(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        members = await membership(fleet, client)
+        await Maintenance(fleet.store, ROOT).take(B0, MaintenanceLease(300, "me"))
+        await fleet["b0"].stop()
+        await sleep(fleet, 1)
+        await members.look()
+        await sleep(fleet, 120)
+        await members.look()
+        assert members.lost == frozenset()
+
+        await sleep(fleet, 200)
+        assert members.lost == {B0}
+
+
+@story(tell, zones="abcd")
+async def test_a_bookie_that_is_back_when_its_lease_ends_came_back_then(fleet: Fleet) -> None:
+    """Nobody looked for its holes while the lease stood."""
+    async with fleet.client() as client:
+        members = await membership(fleet, client)
+        leases = Maintenance(fleet.store, ROOT)
+        await leases.take(B0, MaintenanceLease(300, "me"))
+        await members.look()
+        assert members.take_returned() == []
+
+        await leases.end(B0)
+        await members.look()
+
+        assert members.take_returned() == [B0]
+
+
+@story(tell, zones="abcd")
+async def test_a_lease_that_an_old_view_of_the_store_lacks_is_seen_before_anybody_is_lost(fleet: Fleet) -> None:
+    keeper = fleet.machine.keeper
+    keeper.history = TreeHistory(keeper.tree)
+    for path in list(keeper.tree.nodes):
+        keeper.history.note(path, fleet.machine.loop.now_ns)
+    async with fleet.client() as client:
+        members = await membership(fleet, client)
+        await fleet["b0"].stop()
+        await sleep(fleet, 1)
+        members.standings([B0])
+        await sleep(fleet, 120)
+        keeper.faults.lag_ns = 10**6 * NS_PER_S
+        await Maintenance(fleet.store, ROOT).take(B0, MaintenanceLease(300, "me"))
+
+        await members.look_at_leases()
+
+        assert members.leased == {B0}
 
 
 @story(tell, zones="abcd")

@@ -6,7 +6,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.errors import Answer, BookieError
-from bookie.base.ids import BookieId
+from bookie.base.ids import BookieId, EntryId
 from bookie.quorum import given_up
 from bookie.quorum.given_up import GivenUp, Hearing
 
@@ -40,6 +40,20 @@ def test_an_emptied_bookie_that_says_so_may_be_given_up_and_one_without_any_iden
 )
 def test_whoever_might_still_answer_is_not_given_up(changes: dict[str, object], reason: str) -> None:
     assert reason in why_not(**changes)
+
+
+def test_what_is_no_copy_whatever_follows_may_be_given_up_and_what_cannot_be_read_if_a_person_says_so() -> None:
+    unreadable = dataclasses.replace(EMPTIED, answer=errors.StorageFailed("EIO"))
+
+    assert why_not(answer=errors.DigestMismatch("bad")) == ""
+    assert given_up.why_not(unreadable, after_crash=False, corrupt=True) == ""
+
+
+def test_behind_an_end_each_of_256_entries_is_looked_for_and_then_a_stripe_at_distances_that_double() -> None:
+    found = list(given_up.behind(EntryId(10), 3))
+
+    assert found[:256] == list(range(11, 267))
+    assert found[256:] == [10 + (1 << power) + each for power in range(9, 25) for each in range(3)]
 
 
 def test_a_person_may_say_that_it_lost_them_in_a_crash() -> None:
