@@ -42,15 +42,14 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 
 async def run_sanity(arguments: argparse.Namespace) -> int:
+    _check_counts(arguments, "entries")  # of no entry nothing is known, and this command says that the cluster works
     facts = await _sanity(arguments)
     output.say(arguments, facts, f"{facts['entries']} entries were written, read back and compared: the cluster works")
     return 0
 
 
 async def run_speed(arguments: argparse.Namespace) -> int:
-    for name in ("entries", "size", "in_flight"):
-        if getattr(arguments, name) < 1:
-            raise errors.BadInput(f"--{name.replace('_', '-')} is {getattr(arguments, name)}: it must be at least 1")
+    _check_counts(arguments, "entries", "size", "in_flight")
     payload = bytes(index % 251 for index in range(arguments.size))
     async with where.client(arguments) as client:
         writer = await client.create(**ledger.shape_of(arguments))
@@ -63,6 +62,12 @@ async def run_speed(arguments: argparse.Namespace) -> int:
     facts = {"entries": arguments.entries, "entryBytes": arguments.size, **writing, **reading}
     output.say(arguments, facts, output.facts(facts))
     return 0
+
+
+def _check_counts(arguments: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        if getattr(arguments, name) < 1:
+            raise errors.BadInput(f"--{name.replace('_', '-')} is {getattr(arguments, name)}: it must be at least 1")
 
 
 async def _sanity(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -103,7 +108,7 @@ async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads
 
 async def _compare(client: Client, arguments: argparse.Namespace, writer: LedgerWriter, payloads: list[bytes]) -> None:
     async with await client.open(writer.id, arguments.password.encode()) as reader:
-        found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)] if payloads else []
+        found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)]
     if found != payloads:
         raise errors.StorageFailed(
             f"ledger {writer.id} gave back other entries than were written: look at the logs of its bookies"

@@ -146,9 +146,22 @@ async def run_survey(arguments: argparse.Namespace) -> int:
 
 
 async def run_fenced(arguments: argparse.Namespace) -> int:
-    """Print how many of the ledgers refuse an add on the bookie. Exit 0 when every ledger that should refuse does."""
+    """Print how many of the ledgers refuse an add on the bookie. Exit 0 when every ledger that should refuse does, 6
+    when the bookie was asked about none."""
     ledgers = [ids.parse_ledger_id(text) for text in arguments.ledgers.split(",") if text]
     async with _client(arguments) as client:
         found = await survey.probe_fences(client, ids.parse_bookie_id(arguments.bookie), ledgers)
     print(json.dumps(asdict(found)))
-    return EXIT_FAILED if found.unfenced or found.unknown else EXIT_OK
+    code = fences_code(found)
+    if code == output.EXIT_OF[output.NOT_KNOWN]:
+        output.tell(
+            f"not known: {arguments.bookie} was asked about no ledger: none was named whose last segment has it"
+        )
+    return code
+
+
+def fences_code(found: survey.Fences) -> int:
+    """Return the exit code for what a bookie answered. A ledger that it no longer has says nothing about it."""
+    if found.unfenced or found.unknown:
+        return EXIT_FAILED
+    return EXIT_OK if found.fenced or found.refused else output.EXIT_OF[output.NOT_KNOWN]

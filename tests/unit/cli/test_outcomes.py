@@ -9,12 +9,12 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.cli import autorecovery, cluster, integrity, metadata_acl, node, output, replicas
+from bookie.cli import autorecovery, cluster, integrity, main, metadata_acl, node, output, replicas, workload
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.ports.admin import FillStatus, RepairStatus
 from bookie.sim.cluster import SimCluster
-from bookie.workload import check
+from bookie.workload import check, survey
 from sim_support import on_cluster
 from story_support import story
 
@@ -76,6 +76,33 @@ async def test_a_ledger_check_of_living_dead_and_rotten_bookies(fleet: SimCluste
     assert await client(checked(client.client, reads=True)) == ["whole"] * 3
     fleet.bookies["bookie-1"].crash()
     assert sorted(await client(checked(client.client, reads=True))) == ["not known", "whole", "whole"]
+
+
+@pytest.mark.parametrize("entries", ["0", "-1"])
+@pytest.mark.parametrize("bookie", [[], ["--bookie", "b0"]])
+def test_a_cluster_is_not_called_working_after_no_entry(
+    entries: str, bookie: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = ["--metadata-service-uri", "zk+hierarchical://127.0.0.1:1/ledgers"]
+
+    assert main.main(["test", "sanity", "--entries", entries, *bookie, *uri]) == main.USAGE
+
+    assert capsys.readouterr() == ("", f"bookie: --entries is {entries}: it must be at least 1\n")
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        (survey.Fences(), 6),
+        (survey.Fences(moved=3), 6),
+        (survey.Fences(moved=3, fenced=1), 0),
+        (survey.Fences(refused=1), 0),
+        (survey.Fences(refused=1, unfenced=[7]), 1),
+        (survey.Fences(unknown=["ledger 7: no answer"]), 1),
+    ],
+)
+def test_a_bookie_that_was_asked_about_no_ledger_is_not_said_to_refuse(found: survey.Fences, code: int) -> None:
+    assert workload.fences_code(found) == code
 
 
 class Liar:
