@@ -118,7 +118,7 @@ async def _check(store: MetadataStore, uri: MetadataUri, arguments: argparse.Nam
 async def _generate(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
     data = cookie.dump_cookie(await _master(store, uri, arguments))
     if arguments.output is not None:
-        arguments.output.write_bytes(data)
+        output.write(arguments.output, data)
         output.say(arguments, {"file": str(arguments.output)}, f"written to {arguments.output}")
     elif arguments.json:
         output.say(arguments, {"text": data.decode()}, "")

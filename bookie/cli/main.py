@@ -62,9 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    parsed = parser_for(words).parse_args(words)
-    log.quiet()
     try:
+        parsed = parser_for(words).parse_args(words)  # raises BadInput itself: `type=` of a flag is a parser of ours
+        log.quiet()
         code = parsed.run(parsed)
         if isinstance(code, Coroutine):
             code = loop.run(code)

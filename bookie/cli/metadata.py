@@ -57,7 +57,7 @@ async def run_dump(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         sys.stdout.buffer.write(data)
         return 0
-    arguments.output.write_bytes(data)
+    output.write(arguments.output, data)
     output.say(arguments, {"file": str(arguments.output), "sizeBytes": len(data)}, f"{len(data)} bytes")
     return 0
 

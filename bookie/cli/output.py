@@ -117,6 +117,27 @@ def read(path: Path) -> bytes:
         raise errors.BadInput(f"{path} cannot be read: {error}") from error
 
 
+def write(path: Path, data: bytes) -> None:
+    """Write a file that the command was given. Raises BadInput where none can be, StorageFailed where it is
+    not whole."""
+    try:
+        path.write_bytes(data)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        raise errors.BadInput(f"{path} cannot be written: {error.strerror}: name another file") from error
+    except OSError as error:
+        raise errors.StorageFailed(
+            f"{path} cannot be written: {error.strerror}: what it holds now is not whole"
+        ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder that the command was given, and those above it, unless it is there. Raises BadInput."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.BadInput(f"{path} can be no folder: {error.strerror}: name another one") from error
+
+
 def tell(text: str) -> None:
     """Print a remark for the person in front of the screen."""
     print(text, file=sys.stderr, flush=True)

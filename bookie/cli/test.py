@@ -4,7 +4,6 @@ It deletes its ledgers at the end, also after an error.
 """
 
 import argparse
-import asyncio
 import time
 from typing import Any
 
@@ -12,6 +11,7 @@ from bookie.base import errors, ids, units
 from bookie.base.ids import EntryId
 from bookie.cli import ledger, output, where
 from bookie.client import Client, LedgerWriter
+from bookie.integrity.together import together
 from bookie.wire.digest import Digest, DigestType
 
 _NS_PER_S = 1_000_000_000
@@ -130,9 +130,7 @@ async def _write(writer: LedgerWriter, payload: bytes, arguments: argparse.Names
 
     with output.progress("writing", arguments.entries) as done:
         began_ns = time.perf_counter_ns()
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(arguments.in_flight, arguments.entries)):
-                group.create_task(keep_writing())
+        await together(keep_writing() for _ in range(min(arguments.in_flight, arguments.entries)))
         seconds = (time.perf_counter_ns() - began_ns) / _NS_PER_S
     latencies_ns.sort()
     return {

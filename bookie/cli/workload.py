@@ -75,6 +75,7 @@ def _common(parser: argparse.ArgumentParser, run: object, *, needs_uri: bool = T
 
 def run_workload(arguments: argparse.Namespace) -> int:
     """Run the writer processes and kill one now and then; print a sample a second on stdout."""
+    output.make_folder(arguments.log)
     if supervisor.supervise(run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
         return EXIT_OK
     output.tell("bookie workload: the writers ended before `stop`; the reason is in the lines above")
@@ -99,6 +100,9 @@ def _client(arguments: argparse.Namespace) -> AbstractAsyncContextManager[Client
 
 def run_stop(arguments: argparse.Namespace) -> int:
     """Ask the run on this log to stop, and wait until it has stopped."""
+    if not arguments.log.is_dir():
+        output.tell(f"bookie workload: there is no folder {arguments.log}: name the one that `run --log` had")
+        return EXIT_NOT_FOUND
     if supervisor.stop(arguments.log):
         return EXIT_OK
     output.tell(f"bookie workload: no run on {arguments.log} stopped in time: is one running, and is this its --log?")

@@ -49,10 +49,13 @@ class LocalBookie:
 @contextlib.contextmanager
 def held(data: Path) -> Iterator[None]:
     """Lock the folder for this process until the block ends; the kernel unlocks it with the process. Raises
-    RefusedToStart when another process holds it, before anything in it is touched."""
-    data.mkdir(parents=True, exist_ok=True)
-    path = data / "LOCK"
-    with path.open("a+", encoding="utf-8") as file:
+    RefusedToStart when another process holds it, before anything in it is touched; BadInput where none can be."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        lock = (data / "LOCK").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise errors.BadInput(f"{data} can be no folder of a fleet: {error.strerror}: choose another --data") from error
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -65,7 +65,6 @@ async def write(run: WorkloadRun, plans: list[str], connect: Callable[[], Abstra
 def supervise(run: WorkloadRun, *, kill_every_s: float, stay: bool) -> bool:
     """Keep the writers going and kill the doomed one now and then, until told to stop. False when they ended by
     themselves. `stay`: return only at a signal, so that a pod can be asked to verify."""
-    run.log.mkdir(parents=True, exist_ok=True)
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda caught, _: signals.append(caught))
