@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from bookie.base import errors, extras
-from bookie.local import fleet
+from bookie.local import fleet, layout
 from bookie.local.fleet import Fleet, FleetOptions
 from bookie.runtime import log, loop
 from bookie.runtime.world import open_world
@@ -47,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise errors.RefusedToStart(extras.sentence("bookie local", module))
     if arguments.bookies < 1:
         raise errors.BadInput(f"--bookies is {arguments.bookies}: it must be at least 1")
+    layout.check_ports(arguments.bookies, arguments.base_port, arguments.zk_port)
     log.set_up()
     options = FleetOptions(
         data=Path(arguments.data).resolve(),

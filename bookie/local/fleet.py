@@ -101,6 +101,7 @@ async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
 async def _start_zookeeper(options: FleetOptions, stack: contextlib.AsyncExitStack) -> str:
     folder = options.data / "zookeeper"
     port = options.zookeeper_port or _port_before(folder) or layout.free_ports(1)[0]
+    layout.check_free(port)
     command = java.zookeeper_command(folder, port)
     child = await processes.start("zookeeper", command, options.data / "logs" / "zookeeper.log")
     stack.push_async_callback(child.stop)

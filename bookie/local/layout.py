@@ -20,6 +20,7 @@ from bookie.runtime import properties
 
 _PORTS_PER_BOOKIE = 3
 _STEP = 10
+PORT_MAX = 65_535
 # Short enough to see a killed bookie go while one watches, long enough for a busy laptop.
 _SESSION_TIMEOUT_MS = 6000
 
@@ -68,6 +69,29 @@ def held(data: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def check_ports(count: int, base_port: int | None, zookeeper_port: int | None) -> None:
+    """Raise BadInput for ports that no fleet of `count` bookies can have: before a settings file names one for ever."""
+    if zookeeper_port is not None and not 1 <= zookeeper_port <= PORT_MAX:
+        raise errors.BadInput(f"--zk-port is {zookeeper_port}: it must be 1 to {PORT_MAX}")
+    if base_port is not None:
+        base_max = PORT_MAX - (_STEP * (count - 1) + _PORTS_PER_BOOKIE - 1)
+        if not 1 <= base_port <= base_max:
+            raise errors.BadInput(f"--base-port is {base_port}: for {count} bookies it must be 1 to {base_max}")
+
+
+def check_free(port: int) -> None:
+    """Raise RefusedToStart when something listens on the port. A ZooKeeper that does would be taken for ours, and our
+    bookies would join its cluster."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise errors.RefusedToStart(
+                f"ZooKeeper cannot listen on port {port}: {error.strerror}: stop what does, or choose another --zk-port"
+            ) from error
 
 
 def plan(data: Path, count: int, base_port: int | None) -> list[LocalBookie]:

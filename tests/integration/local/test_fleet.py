@@ -169,6 +169,23 @@ def test_a_missing_java_is_told() -> None:
     assert "JAVA_HOME is /nowhere" in done.stderr
 
 
+def test_a_fleet_does_not_take_the_zookeeper_of_another_one_for_its_own(fleet: LocalFleet, tmp_path: Path) -> None:
+    port = fleet.uri.rpartition(":")[2].removesuffix("/ledgers")
+
+    second = subprocess.run(
+        [*local_support.BOOKIE, "local", "--data", str(tmp_path), "--bookies", "1", "--zk-port", port],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert second.returncode == 1
+    assert f"ZooKeeper cannot listen on port {port}: Address already in use" in second.stderr
+    assert not list(tmp_path.glob("*.conf"))
+    assert not (tmp_path / "zookeeper").exists()  # a zoo.cfg would name the port to the next start
+
+
 def test_a_second_fleet_in_a_running_folder_is_refused_and_touches_nothing(fleet: LocalFleet) -> None:
     config = Path(str(fleet.bookies[0].facts["config"]))
     before = config.read_bytes()

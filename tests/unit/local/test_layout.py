@@ -1,5 +1,6 @@
 """Where a local fleet keeps its things, and that it finds them again."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,41 @@ def test_another_base_port_for_an_old_fleet_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(errors.BadInput, match="name for ever"):
         layout.plan(tmp_path, 1, 5000)
+
+
+@pytest.mark.parametrize(
+    ("count", "base_port", "zookeeper_port", "said"),
+    [
+        (3, 0, None, "--base-port is 0: for 3 bookies it must be 1 to 65513"),
+        (3, -5, None, "--base-port is -5"),
+        (3, 65514, None, "--base-port is 65514"),
+        (3, None, 0, "--zk-port is 0: it must be 1 to 65535"),
+        (3, None, 99999, "--zk-port is 99999"),
+    ],
+)
+def test_ports_that_no_fleet_can_have_are_refused(
+    count: int, base_port: int | None, zookeeper_port: int | None, said: str
+) -> None:
+    with pytest.raises(errors.BadInput, match=said):
+        layout.check_ports(count, base_port, zookeeper_port)
+
+
+def test_the_last_ports_that_there_are_can_be_had(tmp_path: Path) -> None:
+    layout.check_ports(3, 65513, 65535)
+
+    assert layout.plan(tmp_path, 3, 65513)[-1].metrics_port == layout.PORT_MAX
+
+
+def test_a_port_on_which_another_zookeeper_may_listen_is_refused() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+
+        with pytest.raises(errors.RefusedToStart, match=f"port {port}: Address already in use: .*--zk-port"):
+            layout.check_free(port)
+
+    layout.check_free(port)
 
 
 def test_a_missing_java_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
