@@ -117,9 +117,7 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
     if arguments.last is not None and arguments.last < arguments.first:
         raise errors.BadInput(f"--last {arguments.last} is before --first {arguments.first}")
     if arguments.bookie:
-        bookie_id = ids.parse_bookie_id(arguments.bookie)
-        async for entry in replicas.read(client, ledger_id, bookie_id, arguments.first, arguments.last):
-            _print_entry(arguments, entry)
+        await _read_one(client, arguments, ledger_id)
         return
     async with await _open(client, arguments, ends_it=arguments.recover and not arguments.follow) as reader:
         if not (reader.metadata.is_closed or arguments.follow):
@@ -143,6 +141,27 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
                 _print_entry(arguments, entry)
                 if arguments.last is not None and entry.entry_id >= arguments.last:
                     return
+
+
+async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: LedgerId) -> None:
+    """Print one bookie's copies, and say which it should have and did not give."""
+    bookie_id = ids.parse_bookie_id(arguments.bookie)
+    metadata = await client.metadata(ledger_id)
+    first, last = arguments.first, arguments.last
+    owed = replicas.owed(metadata, bookie_id, first, last) if metadata.is_closed else []
+    lacking, count = sum(each.size for each in owed), 0
+    async for entry in replicas.read(client, ledger_id, bookie_id, first, last):
+        _print_entry(arguments, entry)
+        count += 1
+        number = entry.entry_id
+        lacking -= any(each.first <= number <= each.last and each.share.count(number, number) for each in owed)
+    if lacking:
+        output.tell(
+            f"bookie {bookie_id} did not give {lacking} entries of ledger {ledger_id} that it should hold:"
+            f" `bookie ledger check {ledger_id} --read` looks at all copies"
+        )
+    elif not count:
+        output.tell(f"bookie {bookie_id} gave no entry of ledger {ledger_id} from entry {first} on")
 
 
 def _end_of(reader: LedgerReader) -> str:

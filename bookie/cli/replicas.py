@@ -13,7 +13,7 @@ from bookie.cli import output
 from bookie.client import Client, Entry
 from bookie.client.shared import digest_of
 from bookie.metadata.ledger import LedgerMetadata
-from bookie.quorum.shares import Share, Stretch, entries_from
+from bookie.quorum.shares import Group, Share, Stretch, entries_from
 from bookie.wire.digest import Digest, DigestType
 
 COLUMNS = {
@@ -29,6 +29,8 @@ COLUMNS = {
     "problem": "PROBLEM",
 }
 READS_AT_ONCE = 32
+ABSENT_MAX = 1_000
+"""Entries in a row that a bookie does not have, after which its list is asked for."""
 TROUBLES_MAX = 1_000
 """Of one bookie's share, after which no more is read of it: a list may claim more entries than anybody can ask for."""
 
@@ -38,7 +40,9 @@ async def read(
 ) -> AsyncIterator[Entry]:
     """Yield the entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest.
 
-    It asks for them one by one, since an official bookie on DbLedgerStorage cannot list them.
+    It asks for them one by one, since an official bookie on DbLedgerStorage cannot list them; for its list only after
+    ABSENT_MAX that it lacks in a row, for one stray entry may lie far beyond the others. Raises RequestTimedOut where
+    there is none then, StorageFailed where the list names what the bookie does not have.
     """
     metadata = await client.metadata(ledger_id)
     digest = Digest(DigestType(metadata.digest_type), metadata.password)
@@ -53,10 +57,42 @@ async def read(
 
     highest = await entry_of(LAST_ENTRY)
     end = INVALID_ENTRY_ID if highest is None else highest.entry_id
-    for number in range(first, (end if last is None else min(end, last)) + 1):
+    end = end if last is None else min(end, last)
+    numbers, absent, is_listed = iter(range(first, end + 1)), 0, False
+    while (number := next(numbers, None)) is not None:
         entry = await entry_of(EntryId(number))
+        absent = 0 if entry is not None else absent + 1
         if entry is not None:
             yield entry
+        elif absent >= ABSENT_MAX:
+            if is_listed:
+                raise errors.StorageFailed(
+                    f"bookie {bookie_id} lists entries of ledger {ledger_id} and has none of {absent} in a row, up to"
+                    f" entry {number}: look at its disks (`bookie node scrub`)"
+                )
+            groups = await client.bookies.list_groups(bookie_id, ledger_id)
+            numbers, absent, is_listed = _listed(groups, number + 1, end), 0, True
+
+
+def _listed(groups: Sequence[Group], first: int, last: int) -> Iterator[int]:
+    """Yield the entries of first..last that are in `groups`."""
+    for start, last_start, size, period in groups:
+        step = period or 1
+        start += max(0, first - size - start) // step * step  # where `first` may be, not run by run up to there
+        for begin in range(start, min(last_start, last) + 1, step):
+            yield from range(max(begin, first), min(begin + size - 1, last) + 1)
+
+
+def owed(metadata: LedgerMetadata, bookie_id: BookieId, first: int, last: int | None) -> list[Stretch]:
+    """Return what the record of a closed ledger has this bookie hold of first..last (None: the end)."""
+    found = []
+    for segment, begin, end in metadata.owed_ranges():
+        assert end is not None, "it is closed"
+        low, high = max(begin, first), end if last is None else min(end, last)
+        for index, one in enumerate(segment.bookies):
+            if one == bookie_id and low <= high:
+                found.append(Stretch(Share(metadata.ensemble_size, metadata.write_quorum, index), low, high))
+    return found
 
 
 async def check(client: Client, ledger_id: LedgerId, *, reads: bool, listed: str) -> list[dict[str, Any]]:

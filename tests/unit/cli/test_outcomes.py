@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from bookie.base import errors
-from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.cli import autorecovery, cluster, integrity, main, metadata_acl, node, output, replicas, workload
+from bookie.base.ids import LAST_ENTRY, BookieId, EntryId, LedgerId
+from bookie.cli import autorecovery, cluster, integrity, ledger, main, metadata_acl, node, output, replicas, workload
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.ports.admin import FillStatus, RepairStatus
 from bookie.sim.cluster import SimCluster
+from bookie.wire.digest import Digest, DigestType
 from bookie.workload import check, survey
 from sim_support import on_cluster
 from story_support import story
@@ -103,6 +104,90 @@ def test_a_cluster_is_not_called_working_after_no_entry(
 )
 def test_a_bookie_that_was_asked_about_no_ledger_is_not_said_to_refuse(found: survey.Fences, code: int) -> None:
     assert workload.fences_code(found) == code
+
+
+class Stray:
+    """A client of one bookie: it has entries 0, 1 and 3 of a ledger closed at `last`, and one far beyond."""
+
+    beyond = 2**40
+
+    def __init__(self, last: int = 4) -> None:
+        self.bookies = self
+        self.asked = 0
+        self.last = last
+
+    async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        bookies = BookieId("b0"), BookieId("b1"), BookieId("b2")
+        made = new_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2, bookies=bookies)
+        return made.closed(EntryId(self.last), 1)
+
+    async def list_groups(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int, int, int]]:
+        return [(0, 0, 2, 0), (3, 3, 1, 0), (self.beyond - 4, self.beyond, 1, 2)]
+
+    async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        self.asked += 1
+        entry_id = EntryId(self.beyond) if entry_id == LAST_ENTRY else entry_id
+        if entry_id not in (0, 1, 3, self.beyond):
+            raise errors.NoSuchEntry("not here")
+        digest = Digest(DigestType((await self.metadata(ledger_id)).digest_type), b"")
+        return b"".join(digest.seal(ledger_id, entry_id, EntryId(-1), 1, b"x"))
+
+
+def test_reading_from_one_bookie_ends_although_it_has_a_stray_entry_far_beyond() -> None:
+    stray: Any = Stray()
+
+    async def numbers() -> list[int]:
+        found = replicas.read(stray, LedgerId(7), BookieId("b0"), 0, None)
+        return [entry.entry_id async for entry in found]
+
+    assert asyncio.run(numbers()) == [0, 1, 3, Stray.beyond]
+    assert stray.asked < 2 * replicas.ABSENT_MAX
+
+
+def test_reading_from_one_bookie_gives_up_where_its_list_is_of_entries_that_it_has_not() -> None:
+    liar: Any = Stray()
+
+    async def claims(bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int, int, int]]:
+        return [(0, 0, 2**31, 0)]
+
+    liar.list_groups = claims
+
+    async def numbers() -> list[int]:
+        found = replicas.read(liar, LedgerId(7), BookieId("b0"), 0, None)
+        return [entry.entry_id async for entry in found]
+
+    with pytest.raises(errors.StorageFailed, match="lists entries of ledger 7 and has none of 1000 in a row"):
+        asyncio.run(numbers())
+
+
+@pytest.mark.parametrize(
+    ("words", "shown", "said"),
+    [
+        (["--last", "1"], 2, ""),
+        (["--last", "4"], 3, "did not give 2 entries of ledger 7 that it should hold: `bookie ledger check 7 --read`"),
+        (["--first", "5", "--last", "9"], 0, "gave no entry of ledger 7 from entry 5 on"),
+    ],
+)
+def test_reading_from_one_bookie_says_what_it_did_not_give(
+    words: list[str], shown: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["ledger", "read", "7", "--bookie", "b0", "--json", *words]
+    stray: Any = Stray()
+
+    asyncio.run(ledger._read(stray, main.parser_for(asked).parse_args(asked)))
+
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == shown
+    assert said in err
+    assert bool(said) == bool(err)
+
+
+@pytest.mark.parametrize("first", [0, 3, 4, 5, 11, 99])
+def test_the_listed_entries_from_any_entry_on(first: int) -> None:
+    groups = [(0, 0, 2, 0), (4, 16, 2, 4), (90, 90, 1, 0)]
+    every = [0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 90]
+
+    assert list(replicas._listed(groups, first, 95)) == [number for number in every if number >= first]
 
 
 class Liar:
