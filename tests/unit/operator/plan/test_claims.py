@@ -44,6 +44,26 @@ def test_a_valid_volume_on_an_unmarked_claim_is_marked() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "was",
+    [
+        {"bookie_id": "data.other.zone-a.0"},
+        {"claim_uid": "claim-before"},
+        {"pv_uid": "pv-before"},
+        {"fsid": "fs-before"},
+    ],
+    ids=["of another bookie", "copied with another claim", "of another volume", "of another file system"],
+)
+def test_a_mark_that_says_something_else_than_what_is_proven_is_written_anew(was: dict[str, str]) -> None:
+    first = make.bookie_case().volumes[0]
+    assert first.claim is not None
+    assert first.claim.marks is not None
+
+    (mark,) = marks(unmarked(claim=replace(first.claim, marks=replace(first.claim.marks, **was))))
+
+    assert mark.annotations == next(iter(marks(unmarked()))).annotations
+
+
 def test_a_new_incarnation_is_marked_over_the_old() -> None:
     case = make.bookie_case()
     volumes = tuple(
@@ -101,3 +121,16 @@ def test_a_volume_that_cannot_be_read_keeps_the_uid_that_is_known_of_the_same_cl
 
     assert record is not None
     assert record.pv_uid == "pv-uid-journal-1"
+
+
+def test_a_volume_that_cannot_be_read_is_not_said_to_be_that_of_a_claim_before() -> None:
+    case = make.bookie_case()
+    known = case.volumes[0].recorded
+    assert known is not None
+    blind = replace(case.volumes[0], pv=None, recorded=known.model_copy(update={"pvc_uid": "claim-before"}))
+    one = stages.assess(replace(case, volumes=(blind,)), None, now_ms=make.NOW_MS, stabilization_ms=6_000)
+
+    record = claims.record(one, blind)
+
+    assert record is not None
+    assert (record.pvc_uid, record.pv_uid) == ("claim-journal-1", "")

@@ -10,7 +10,7 @@ import pytest
 import operator_support as make
 from bookie.base.ids import BootEpoch
 from bookie.ports.admin import Member, State
-from bookie_operator.evidence.facts import BookieCase, Door
+from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX, BookieCase, Door
 from bookie_operator.model.base import Model
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, RolloutStatus, RolloutStep
@@ -18,6 +18,7 @@ from bookie_operator.model.storage import VolumeSpec
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
+from bookie_operator.plan.gates import DAY_MS
 from bookie_operator.plan.observation import Hindrance, Leadership, Observation
 from bookie_operator.plan.rollout import Rollout
 from bookie_operator.resources import common, inputs
@@ -111,9 +112,9 @@ def test_with_all_gates_open_the_older_pod_is_stopped_after_its_turn_is_noted() 
     assert (found.status.updated, found.status.desired, found.halted) == (3, 4, "")
 
 
-def brake(**_: Any) -> dict[str, Any]:
+def brake(*, ago_ms: int = 1_000) -> dict[str, Any]:
     entry = HistoryEntry(
-        grant_id="g", bookie=LAST, incarnation=2, profile="Full", granted_at=format_time(make.NOW_MS - 1_000)
+        grant_id="g", bookie=LAST, incarnation=2, profile="Full", granted_at=format_time(make.NOW_MS - ago_ms)
     )
     return {"history": (entry,)}
 
@@ -135,10 +136,11 @@ def brake(**_: Any) -> dict[str, Any]:
         (seen(but(LAST, with_report, state=State.READ_ONLY)), "is ReadOnly"),
         (seen(but(LAST, with_report, state=State.STARTING)), f"{LAST} is"),
         (seen(but(LAST, with_report, quarantined_count=2)), "cannot judge 2"),
-        (seen(but(LAST, with_report, inspection_age_ms=3_600_000)), "lately"),
+        (seen(but(LAST, with_report, inspection_age_ms=LOOK_AGE_MS_MAX + 1)), "lately"),
         (seen(but(LAST, replace, report=None, report_problem="no answer")), "no answer"),
         (seen(but(LAST, replace, member=Member("data.ledgers.zone-c.0", True, True, False))), "registered"),
         (seen(but(LAST, with_pod, is_ready=False)), "ready"),
+        (seen(but(LAST, with_pod, ready_since_ms=None)), "ready"),
         (seen(but(LAST, with_pod, is_terminating=True)), "being deleted"),
         (seen(but(LAST, with_claim, is_terminating=True)), "is being deleted, and volume ledgers goes"),
         (seen(but(LAST, with_claim, uid="another")), "is not proven"),
@@ -154,6 +156,24 @@ def test_one_closed_gate_keeps_the_bookie_and_says_why(situation: Observation, w
 
     assert (found.action, found.status.step) == (None, None)
     assert word in (found.status.waiting_for or "")
+
+
+@pytest.mark.parametrize(("ago_ms", "is_stopped"), [(DAY_MS - 1_000, False), (DAY_MS, True)])
+def test_the_brake_counts_the_regenerations_of_one_day(ago_ms: int, *, is_stopped: bool) -> None:
+    spec = {"repair": {"stabilization": "6s", "maxPerDay": 1}}
+
+    assert (decided(seen(spec=spec, status=brake(ago_ms=ago_ms))).action is not None) is is_stopped
+
+
+def test_nobody_is_stopped_beside_one_that_goes_and_that_the_spec_does_not_name() -> None:
+    """It serves until its pod ends, and may have the only other copy of an entry."""
+    beyond = replace(serving(make.sibling("zone-c", 1)), is_desired=False)
+
+    found = decided(seen((*bookies(), with_pod(beyond, is_terminating=True))))
+
+    assert decided(seen((*bookies(), beyond))).action is not None
+    assert found.action is None
+    assert "pod ledgers-zone-c-1 is being deleted" in (found.status.waiting_for or "")
 
 
 def test_what_is_not_applied_or_not_seen_by_its_controller_is_not_rolled_out() -> None:
@@ -374,6 +394,61 @@ def test_a_turn_that_waits_for_data_alone_passes_on_to_one_that_is_down() -> Non
     assert of_last(revision="rev-0").action is None, "the one whose turn it is goes first"
     assert of_last(is_terminating=True).action is None
     assert of_last(uid="pod-before").action is None
+
+
+def test_a_pod_that_goes_is_not_asked_to_stop_once_more() -> None:
+    going = tuple(with_pod(one, is_terminating=True) if one.name == FIRST else one for one in but(FIRST, prepared))
+
+    found = decided(seen(going, status=turn()))
+
+    assert (found.action, found.status.step) == (None, turn()["rollout"].step)
+
+
+def test_a_turn_ends_only_when_a_bookie_that_took_writes_takes_them_again() -> None:
+    """Its pod is another already, and something keeps it read-only."""
+    cases = but(LAST, with_report, state=State.READ_ONLY)
+
+    def step(*, was_writable: bool) -> RolloutStep | None:
+        return decided(
+            seen(cases, status=turn(bookie=LAST, pod_uid="pod-before", was_writable=was_writable))
+        ).status.step
+
+    assert step(was_writable=True) is not None
+    assert step(was_writable=False) is None
+
+
+def test_a_flush_that_failed_a_moment_ago_is_tried_again_at_once() -> None:
+    """Only what the API server refused waits."""
+    failed = Hindrance("its disk is slow", told_ms=make.NOW_MS - 1_000)
+
+    assert decided(seen(but(FIRST, prepared), status=turn(), hindrances={"pod-1": failed})).action is not None
+
+
+def test_who_is_down_in_his_turn_keeps_the_pod_that_alone_keeps_a_volume() -> None:
+    """spec/operator.md#Q19."""
+    going = tuple(with_claim(one, is_terminating=True) if one.name == FIRST else one for one in down(FIRST))
+
+    assert decided(seen(down(FIRST), status=turn() | away(FIRST))).action is not None
+    assert decided(seen(going, status=turn() | away(FIRST))).action is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"is_ready": True}, {"created_ms": make.NOW_MS - 29_000}],
+    ids=["its kubelet calls it ready", "its pod is new"],
+)
+def test_who_starts_is_not_replaced_before_it_had_the_time(said: dict[str, Any]) -> None:
+    """All the others are whole, and so is the one that starts, as far as anybody knows."""
+
+    def starting(*, data_port_open: bool, **pod: Any) -> Rollout:
+        cases = but(FIRST, with_report, state=State.STARTING, data_port_open=data_port_open)
+        known = {"is_ready": False, "created_ms": LONG_AGO_MS, "revision": "rev-0"} | pod
+        cases = tuple(with_pod(one, **known) if one.name == FIRST else one for one in cases)
+        return decided(seen(cases, status=away(FIRST)))
+
+    assert starting(data_port_open=False).action is not None
+    assert starting(data_port_open=True).action is None
+    assert starting(data_port_open=False, **said).action is None
 
 
 @pytest.mark.parametrize("problem", ["", "CrashLoopBackOff: back-off"])
