@@ -38,6 +38,8 @@ kernel's page cache is dropped before every round (what the host below a virtual
 - CPU µs are of one operation, from the kernel's accounting: the bookie's over the whole load, work that was put off \
 (flushes, compaction, garbage collection) included; the client's during its rounds. A read is of one entry; latencies \
 of sequential reads are of a call for 100 entries.
+- `adds-unjournaled` is about what the journal costs a bookie, so its figure is of the bookie's CPU alone: the \
+client's part of an add is the larger one and the same on both sides.
 - `restart`: three bookies have the load of `adds-three` at half of what the slower side takes. One is told to stop \
 (SIGTERM), started again as soon as its process has ended, and serves again when clients are told of it and it takes \
 an add. The client goes on with the other two meanwhile (`delayEnsembleChange`) and comes back to it by itself: with \

@@ -17,6 +17,7 @@ OWN_SHARE_MIN = 0.7  # of all cores, client and bookies together: below it a ful
 MEDIANS = (
     "rate",
     "per_cpu_s",
+    "per_bookie_cpu_s",
     "p50_ms",
     "p99_ms",
     "p999_ms",
@@ -63,6 +64,11 @@ class Round:
     def per_cpu_s(self) -> float:
         """Operations per CPU second of client and bookies together."""
         return self.operations / max(self.client_cpu_s + self.bookie_cpu_s, 1e-9)
+
+    @property
+    def per_bookie_cpu_s(self) -> float:
+        """Operations per CPU second of the bookies alone."""
+        return self.operations / max(self.bookie_cpu_s, 1e-9)
 
 
 def summary(rounds: Sequence[Round]) -> dict[str, float]:
@@ -129,6 +135,8 @@ def told(found: dict[str, Any], side: str) -> str:
     value = found[side][figure]
     if figure == "per_cpu_s":
         return f"{value:,.0f} {unit}/CPU s"
+    if figure == "per_bookie_cpu_s":
+        return f"{value:,.0f} {unit}/CPU s of the bookie"
     if figure.endswith("_ms"):
         return f"{value:.1f} ms"
     return f"{value:.1f} s" if figure.endswith("_s") else f"{value:,.0f} {unit}/s"

@@ -30,6 +30,8 @@ class Load:
     ours where a latency is the `figure`.
 
     `cache`: what reads find, "warm" or "cold". `has_own_client`: ours is asked by our client, theirs by Java's.
+    `is_without_client`: the figure is of a CPU second of the bookie alone, as the client's part, which is the same on
+    both sides, would hide what the row is about.
     `share`: both are asked at one pace, this share of what the slower of them takes. `rounds_most`: of a row whose
     rounds last as long as something takes.
     """
@@ -44,6 +46,7 @@ class Load:
     p999_most: float | None = None
     cache: str | None = None
     has_own_client: bool = False
+    is_without_client: bool = False
     latency: str | None = None  # judged by this field of a round
     share: float | None = None
     meanwhile: str | None = (
@@ -58,6 +61,8 @@ class Load:
     @property
     def figure(self) -> str:
         """Return the field of a round that the ratio is of."""
+        if self.is_without_client:
+            return "per_bookie_cpu_s"
         return self.latency or ("per_cpu_s" if self.has_own_client else "rate")
 
 
@@ -139,11 +144,12 @@ LOADS = (
     ),
     Load(
         "adds-unjournaled",
-        "v3, 1 KiB, journalWriteData=false, beside our own with it",
+        "adds of a CPU second of the bookie, v3, 1 KiB, journalWriteData=false, beside our own with it",
         1.5,
         {**ADDS, "size": 1024},
         ours="ours-unjournaled",
         theirs="ours",
+        is_without_client=True,
     ),
     Load("reads-warm-random", "random reads, 1 KiB, warm", 1.0, RANDOM, cache="warm"),
     Load("reads-warm-sequential", "sequential reads, 1 KiB, warm", 1.0, SEQUENTIAL, cache="warm"),

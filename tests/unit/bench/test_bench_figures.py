@@ -95,6 +95,17 @@ def test_our_own_client_is_judged_by_operations_per_cpu_second_of_all_processes(
     assert row["client_ratio"] == pytest.approx(10 / 5)
 
 
+def test_what_the_journal_costs_is_judged_without_the_client() -> None:
+    load = dataclasses.replace(LOAD, is_without_client=True, least=1.5, p99_most=None)
+    with_journal = a_round(1000, client_cpu_s=0.005, bookie_cpu_s=0.004)
+
+    row = bench_figures.row(load, [a_round(1000, client_cpu_s=0.009, bookie_cpu_s=0.002)], [with_journal], cores=2)
+
+    assert row["ratio"] == pytest.approx(2.0)
+    assert row["problems"] == []
+    assert bench_figures.told(row, "ours") == "1,000,000 adds/CPU s of the bookie"
+
+
 def test_cpu_of_an_operation_is_of_all_rounds_together() -> None:
     rounds = [a_round(1000, bookie_cpu_s=0.0), a_round(1000, bookie_cpu_s=0.08)]  # flushed in the second one only
 
