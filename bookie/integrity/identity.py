@@ -133,7 +133,9 @@ class IdentityStore:
                     raise
             now = await self.read()
             if now.boot_id == self._boot_id and now.record_version == seen.record_version + 1:
-                if not await self.holder.take_back(CheckOp(self._record_path, now.record_version)):
+                # By its bytes too: one that was removed and made again has the same version.
+                is_same = (now.cookie_version, now.cookie_digest) == (seen.cookie_version, seen.cookie_digest)
+                if not is_same or not await self.holder.take_back(CheckOp(self._record_path, now.record_version)):
                     raise self._overtaken()
                 return now, waited
             if (now.cookie_version, now.record_version) != (seen.cookie_version, seen.record_version):

@@ -319,3 +319,88 @@ async def test_a_boot_that_gives_up_is_in_nobodys_way(stage: Stage) -> None:
     await one.identities.holder.let_go()  # not its own any more: left alone
 
     assert (await other.store.get(SIGN)).data == b"other"
+
+
+# ---- the cookie ------------------------------------------------------------------------------------------------------
+
+
+def a_cookie(seen: StoredIdentity) -> Cookie:
+    return Cookie(ME, ("/j",), ("/l",), instance_id=seen.instance_id)
+
+
+@story(run)
+async def test_a_claim_fails_when_the_cookie_changed_since_the_look_that_led_to_it(stage: Stage) -> None:
+    """A person made, replaced or removed it: what the boot decided on is not so any more."""
+    one, person = await stage.process("one"), await stage.process("person")
+    path = paths.cookie(ROOT, ME)
+
+    seen = await one.identities.read()
+    await person.store.create(path, cookie.dump_cookie(a_cookie(seen)), parents=True)
+    with pytest.raises(errors.VersionConflict, match="changed the cookie"):
+        await one.identities.claim(seen, wait_ms=WAIT_MS)
+
+    seen = await one.identities.read()
+    await person.store.delete(path)
+    await person.store.create(path, b"of the same version")
+    with pytest.raises(errors.VersionConflict, match="changed the cookie"):
+        await one.identities.claim(seen, wait_ms=WAIT_MS)
+
+
+@story(run)
+async def test_a_second_claim_of_one_process_counts_only_if_it_was_made(stage: Stage) -> None:
+    """It gave up once and has its boot id in the record since; then a bookie registered that knows no signs."""
+    one, java = await stage.process("one"), await stage.process("java")
+    await one.claim()
+    await one.identities.holder.let_go()
+    await java.store.create(LISTS[0], b"", ephemeral=True)
+
+    with pytest.raises(errors.VersionConflict, match=r"stays: .*available"):
+        await one.claim()
+
+
+@story(run)
+async def test_a_life_does_not_begin_over_a_cookie_that_changed_since_the_claim(stage: Stage) -> None:
+    one, person = await stage.process("one"), await stage.process("person")
+    seen = await one.claim()
+    await person.store.create(paths.cookie(ROOT, ME), b"a person's", parents=True)
+    record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
+
+    with pytest.raises(errors.VersionConflict, match="changed the cookie"):
+        async with asyncio.timeout(60):
+            await one.identities.begin_incarnation(seen, a_cookie(seen), record)
+
+
+@pytest.mark.parametrize("what", ["a sign", "a registration", "a read-only registration", "a record that changed"])
+@story(run)
+async def test_a_cookie_is_not_made_again_while_a_process_has_the_id_or_had_it_since(
+    stage: Stage, *, what: str
+) -> None:
+    one, other = await stage.process("one"), await stage.process("other")
+    record = await other.begin()
+    await other.dies()
+    await one.store.delete(paths.cookie(ROOT, ME))
+    seen = await one.identities.read()
+    if what == "a record that changed":
+        await one.store.put(RECORD, cookie.dump_incarnation(record), ANY_VERSION)
+    else:
+        path = {"a sign": SIGN, "a registration": LISTS[0], "a read-only registration": LISTS[1]}[what]
+        await one.store.create(path, b"another", ephemeral=True, parents=True)
+
+    with pytest.raises(errors.VersionConflict):
+        await one.identities.restore_cookie(seen, a_cookie(seen))
+
+    with pytest.raises(errors.NodeMissing):
+        await one.store.get(paths.cookie(ROOT, ME))
+
+
+@story(run)
+async def test_what_depends_on_the_sign_does_not_happen_without_it(stage: Stage) -> None:
+    process, other = await stage.process("one"), await stage.process("other")
+    holding = asyncio.ensure_future(process.identities.hold(await process.begin()))
+    checks = await process.identities.while_held()
+
+    stage.expire(process)
+
+    with pytest.raises(errors.NodeMissing):
+        await other.store.transact(checks)
+    holding.cancel()
