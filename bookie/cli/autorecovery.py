@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from bookie.base import ids
 from bookie.base.ids import BookieId
-from bookie.cli import autorecovery_explain, autorecovery_maintenance, autorecovery_run, output, where
+from bookie.cli import autorecovery_explain, autorecovery_maintenance, autorecovery_run, bookie_list, output, where
 from bookie.client import cluster
 from bookie.client.repair import queue_progress
 from bookie.client.repair.autorecovery import AutoRecovery
@@ -125,14 +125,17 @@ async def tell_if_nobody_looks(recovery: Auditing) -> None:
 async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
     wanted = None if arguments.missing is None else ids.parse_bookie_id(arguments.missing)
     now_ms = time.time() * 1000
-    rows = []
+    rows, is_named = [], False
     async for marked in recovery.marked():
         missing, marked_ms = marked.record.missing, marked.record.marked_ms
+        is_named = is_named or wanted in missing
         if (wanted is not None and wanted not in missing) or (arguments.in_progress and not marked.holder):
             continue
         age_s = None if marked_ms < 0 else max(0, int(now_ms - marked_ms) // 1000)
         row = {"ledger": marked.ledger_id, "missing": list(missing), "markedSecondsAgo": age_s}
         rows.append({**row, "holder": marked.holder or None})
+    if wanted is not None and not is_named:  # nothing lacks a mistyped id either
+        await bookie_list.check_known(recovery.store, recovery.root, wanted)
     output.rows(arguments, rows, _COLUMNS)
     await tell_if_nobody_looks(recovery)
 

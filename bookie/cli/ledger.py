@@ -9,7 +9,7 @@ from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import LedgerId
-from bookie.cli import accepted_loss, output, replicas, stdin_lines, where
+from bookie.cli import accepted_loss, bookie_list, output, replicas, stdin_lines, where
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.client.repair import accepting_loss
 from bookie.metadata.ledger import LedgerMetadata
@@ -198,6 +198,8 @@ async def _list(client: Client, arguments: argparse.Namespace) -> None:
     else:
         bookie_id = ids.parse_bookie_id(arguments.naming)
         found = [ledger_id async for ledger_id, _ in client.admin.ledgers_naming(bookie_id)]
+        if not found:  # nothing names a mistyped id either
+            await bookie_list.check_known(client.shared.ledgers.store, client.shared.ledgers.root, bookie_id)
     output.say(arguments, found, "\n".join(map(str, found)))
 
 

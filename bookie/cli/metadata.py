@@ -4,6 +4,7 @@ All verbs only read, except `restore`, which shows its plan first. Nothing check
 """
 
 import argparse
+import base64
 import contextlib
 import hashlib
 import sys
@@ -54,6 +55,9 @@ async def run_dump(arguments: argparse.Namespace) -> int:
     async with where.store(arguments) as (store, uri, _):
         ledgers = await cluster.open_ledgers(store, uri)
         data = (await ledgers.stored(ids.parse_ledger_id(arguments.ledger))).data
+    if arguments.output is None and arguments.json:
+        output.say(arguments, {"sizeBytes": len(data), "base64": base64.b64encode(data).decode()}, "")
+        return 0
     if arguments.output is None:
         sys.stdout.buffer.write(data)
         return 0

@@ -57,7 +57,7 @@ async def read(
 
     highest = await entry_of(LAST_ENTRY)
     end = INVALID_ENTRY_ID if highest is None else highest.entry_id
-    end = end if last is None else min(end, last)
+    end = end if last is None else EntryId(min(end, last))
     numbers, absent, is_listed = iter(range(first, end + 1)), 0, False
     while (number := next(numbers, None)) is not None:
         entry = await entry_of(EntryId(number))
@@ -91,7 +91,8 @@ def owed(metadata: LedgerMetadata, bookie_id: BookieId, first: int, last: int | 
         low, high = max(begin, first), end if last is None else min(end, last)
         for index, one in enumerate(segment.bookies):
             if one == bookie_id and low <= high:
-                found.append(Stretch(Share(metadata.ensemble_size, metadata.write_quorum, index), low, high))
+                share = Share(metadata.ensemble_size, metadata.write_quorum, index)
+                found.append(Stretch(share, EntryId(low), EntryId(high)))
     return found
 
 

@@ -55,8 +55,8 @@ class AutoRecovery:
 
     def __init__(self, store: MetadataStore, root: str) -> None:
         self.reports = ProgressReports(store, root)
-        self._store = store
-        self._root = root
+        self.store = store
+        self.root = root
         self._marks = Marks(store, root)
         self._told: dict[str, str] = {}
 
@@ -71,7 +71,7 @@ class AutoRecovery:
 
     async def ledgers(self) -> AsyncIterator[LedgerId]:
         """The ids of the ledgers that are marked, ascending; marks are not read."""
-        async for path in self._walk(paths.underreplicated_ledgers(self._root)):
+        async for path in self._walk(paths.underreplicated_ledgers(self.root)):
             try:
                 yield paths.parse_underreplicated(path)
             except errors.BadInput as error:  # a stranger's: it must not keep the marks of all others from being seen
@@ -79,11 +79,11 @@ class AutoRecovery:
 
     async def locks(self) -> dict[LedgerId, FoundLock]:
         """Return the ledgers that repairers have locked, each with its lock; also those of no session."""
-        parent = paths.replication_locks(self._root)
+        parent = paths.replication_locks(self.root)
         found: dict[LedgerId, FoundLock] = {}
-        for name in await find_children(self._store, parent):
+        for name in await find_children(self.store, parent):
             path = f"{parent}/{name}"
-            stored = await find(self._store, path)
+            stored = await find(self.store, path)
             if stored is None:
                 continue
             lock = FoundLock(path, holder_in(stored), stored.owner, stored.created_ms)
@@ -95,24 +95,24 @@ class AutoRecovery:
 
     async def auditor(self) -> BookieId | None:
         """Return the bookie whose process is the auditor: it has the lowest vote."""
-        async for _, bookie_id in election.votes(self._store, self._root, self._told):
+        async for _, bookie_id in election.votes(self.store, self.root, self._told):
             return bookie_id
         return None
 
     async def is_enabled(self) -> bool:
-        return await find_data(self._store, paths.recovery_disabled(self._root)) is None
+        return await find_data(self.store, paths.recovery_disabled(self.root)) is None
 
     async def set_enabled(self, *, enabled: bool) -> bool:
         """Switch auto-recovery on or off. Return False when it was so already."""
-        path = paths.recovery_disabled(self._root)
+        path = paths.recovery_disabled(self.root)
         for _ in range(_ATTEMPTS):
             if await self.is_enabled() is enabled:
                 return False
             try:
                 if enabled:
-                    await self._store.delete(path)
+                    await self.store.delete(path)
                 else:
-                    await self._store.create(path, b"", parents=True)
+                    await self.store.create(path, b"", parents=True)
             except (errors.OutcomeUnknown, errors.NodeExists, errors.NodeMissing):
                 continue  # the next look says what happened
             return True
@@ -123,8 +123,8 @@ class AutoRecovery:
     async def delay_s(self) -> int | None:
         """Return the seconds between the loss of a bookie and its audit; None: nobody has set them yet. Raises BadInput
         for what is no such number, MetadataError."""
-        path = paths.recovery_delay(self._root)
-        data = await find_data(self._store, path)
+        path = paths.recovery_delay(self.root)
+        data = await find_data(self.store, path)
         if data is None:
             return None
         try:
@@ -142,25 +142,25 @@ class AutoRecovery:
             raise errors.BadInput(f"the delay must be 0 s or more, not below 0: it was {str(seconds)[:40]}")
         if seconds > _DELAY_S_MAX:
             raise errors.BadInput(f"the delay must be {_DELAY_S_MAX} s at most: it was {str(seconds)[:40]}")
-        await self._write(paths.recovery_delay(self._root), str(seconds).encode())
+        await self._write(paths.recovery_delay(self.root), str(seconds).encode())
 
     async def full_check_ms(self) -> int | None:
         """Return when the last full reading of all ledgers began, by the wall clock of whoever made it; None: never, or
         nobody can read it."""
-        data = await find_data(self._store, paths.all_ledgers_checked(self._root))
+        data = await find_data(self.store, paths.all_ledgers_checked(self.root))
         return None if data is None else repair.load_check_time(data)
 
     async def note_full_check(self, wall_ms: int) -> None:
         """Note that all ledgers were read, from `wall_ms` on."""
-        await self._write(paths.all_ledgers_checked(self._root), repair.dump_check_time(wall_ms))
+        await self._write(paths.all_ledgers_checked(self.root), repair.dump_check_time(wall_ms))
 
     async def _write(self, path: str, data: bytes) -> None:
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(errors.OutcomeUnknown, errors.NodeExists, errors.NodeMissing):
-                if await find_data(self._store, path) is None:
-                    await self._store.create(path, data, parents=True)
+                if await find_data(self.store, path) is None:
+                    await self.store.create(path, data, parents=True)
                 else:
-                    await self._store.put(path, data, -1)
+                    await self.store.put(path, data, -1)
                 return
         raise errors.OutcomeUnknown(f"writing {path}: the metadata store gave no answer: look, then try again")
 
@@ -183,7 +183,7 @@ class AutoRecovery:
         return auditor
 
     async def _walk(self, path: str) -> AsyncIterator[str]:
-        for name in await find_children(self._store, path):
+        for name in await find_children(self.store, path):
             if name.startswith("urL"):
                 yield f"{path}/{name}"
             else:

@@ -1,5 +1,6 @@
 """The commands people reach for at night, on a real fleet: what they see, what they change, what they refuse."""
 
+import base64
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -157,6 +158,22 @@ def test_a_record_is_dumped_and_restored_as_it_was(told: Run, ledger: int, tmp_p
     after = told("metadata", "show", str(ledger))
     assert (after["sha256"], after["version"]) == (before["sha256"], before["version"] + 1)
     assert told("metadata", "show", "--file", saved)["sha256"] == before["sha256"]
+
+
+def test_a_record_is_dumped_as_json_too(told: Run, ledger: int, tmp_path: Path) -> None:
+    told("metadata", "dump", str(ledger), "--output", str(tmp_path / "record"))
+
+    dumped = told("metadata", "dump", str(ledger))
+
+    assert base64.b64decode(dumped["base64"]) == (tmp_path / "record").read_bytes()
+
+
+@pytest.mark.parametrize("words", [["ledger", "list", "--naming"], ["autorecovery", "list", "--missing"]])
+def test_a_list_for_a_bookie_that_nobody_knows_is_not_an_empty_one(
+    fleet: LocalFleet, told: Run, words: list[str]
+) -> None:
+    told(*words, fleet.bookies[0].bookie_id)
+    told(*words, "nobody:1", code=3)
 
 
 def test_auto_recovery_is_switched_and_asked(told: Run) -> None:
