@@ -104,9 +104,10 @@ def test_an_unreachable_bookie_is_never_inferred_to_be_empty() -> None:
 
 
 def test_a_report_of_another_pod_behind_the_same_address_counts_for_nothing() -> None:
-    evidence = bookie.weigh(make.lost_case(pod_uid="pod-9"))
+    for uid in ("pod-9", ""):
+        evidence = bookie.weigh(make.lost_case(pod_uid=uid))
 
-    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.UNKNOWN, "ReportOfAnotherPod")
+        assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.UNKNOWN, "ReportOfAnotherPod")
 
 
 def test_a_bookie_with_another_name_is_held() -> None:
@@ -165,6 +166,12 @@ def test_a_bookie_that_waits_for_a_grant_over_valid_volumes_is_held() -> None:
     assert bookie.weigh(make.bookie_case(report=report)).finding.reason == "Disagreement"
 
 
+def test_a_bookie_that_starts_over_valid_volumes_and_calls_itself_lost_is_held() -> None:
+    report = make.report(state=State.STARTING, verdict=Verdict.LOST)
+
+    assert bookie.weigh(make.bookie_case(report=report)).finding.reason == "Disagreement"
+
+
 def test_the_conclusion_at_boot_is_history_once_the_bookie_serves() -> None:
     report = make.report(state=State.REPAIRING, verdict=Verdict.LOST)
 
@@ -216,10 +223,14 @@ def test_the_evidence_hash_changes_with_pod_claim_and_volume() -> None:
         lost, volumes=(replace(lost.volumes[0], claim=replace(claim, uid="claim-3")), *lost.volumes[1:])
     )
     other_volume = replace(lost, volumes=(replace(lost.volumes[0], pv=None), *lost.volumes[1:]))
+    other_name = replace(
+        lost, volumes=(replace(lost.volumes[0], claim=replace(claim, pv_name="pv-3")), *lost.volumes[1:])
+    )
+    other_files = with_volume(lost, 0, fsid="fs-3")
 
-    digests = {bookie.weigh(case).digest for case in (lost, other_pod, other_claim, other_volume)}
+    cases = (lost, other_pod, other_claim, other_volume, other_name, other_files)
 
-    assert len(digests) == 4
+    assert len({bookie.weigh(case).digest for case in cases}) == len(cases)
 
 
 def test_a_bookie_that_is_stamping_is_not_held_for_what_does_not_match_yet() -> None:

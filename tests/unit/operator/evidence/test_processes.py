@@ -1,5 +1,6 @@
 """What the gate of the old process stands on: a process is over when something proves it, and only then."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,22 @@ def test_the_machine_of_a_live_pod_is_noted_as_soon_as_it_can_be_read() -> None:
     case = make.bookie_case(nodes={live.node: node(name=live.node)})
 
     assert [one.node_uid for one in follow(case, before)] == ["machine"]
+
+
+def test_a_pod_that_is_there_is_followed_whatever_became_of_its_node() -> None:
+    """What proves the end of a pod that is gone says nothing of one that is not; and one that is gone is over."""
+    live = make.pod()
+    known = Process(pod_uid=live.uid, node=live.node, node_uid="machine", gone_since=format_time(make.NOW_MS))
+    case = make.bookie_case(nodes={live.node: None, "node": None})
+
+    assert [one.pod_uid for one in follow(case, status(processes=(GONE, known)))] == [live.uid]
+
+
+def test_who_has_no_cookie_is_new_only_where_cookies_were_listed() -> None:
+    silent = make.unborn(make.bookie_case())
+
+    assert processes.follow(silent, None, make.NOW_MS) is None
+    assert processes.follow(replace(silent, is_listed=True), None, make.NOW_MS) == ()
 
 
 def test_of_more_than_anybody_can_follow_the_newest_stay_and_one_stands_for_the_rest() -> None:

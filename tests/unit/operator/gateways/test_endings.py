@@ -44,3 +44,13 @@ def test_a_pod_that_was_replaced_before_this_operator_watched_is_known_as_such(
         memory.note("pod-0", has_ended=False)
 
     assert completed(memory, (Process(node="node-a", **known),)).was_replaced_unwatched is is_unwatched
+
+
+def test_an_end_that_was_told_once_stays_told() -> None:
+    """The event of a deletion may have the state of before."""
+    memory = Endings()
+    memory.note("pod-0", has_ended=True)
+
+    memory.note("pod-0", has_ended=False)
+
+    assert completed(memory, (Process(pod_uid="pod-0", node="node-a"),)).ended == frozenset({"pod-0"})

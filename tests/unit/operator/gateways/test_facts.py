@@ -29,6 +29,53 @@ def test_a_running_pod() -> None:
     assert found.created_ms == 1_800_000_000_000
 
 
+ENDED, RUNS = {"state": {"terminated": {"exitCode": 0}}}, {"state": {"running": {}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "has_ended"),
+    [
+        ({"phase": "Succeeded", "containerStatuses": [ENDED]}, True),
+        ({"phase": "Failed", "containerStatuses": [ENDED, ENDED]}, True),
+        ({"phase": "Failed", "containerStatuses": [ENDED, RUNS]}, False),
+        ({"phase": "Failed", "containerStatuses": [{}]}, False),
+        ({"phase": "Failed", "containerStatuses": []}, False),
+        ({"phase": "Failed"}, False),
+        ({"phase": "Running", "containerStatuses": [ENDED]}, False),
+        ({"phase": "Unknown", "containerStatuses": [ENDED]}, False),
+    ],
+)
+def test_a_pod_has_ended_only_by_its_kubelets_word_about_every_container(
+    status: dict[str, Any], *, has_ended: bool
+) -> None:
+    """Decision 0017: what a phase alone says may be another controller's word."""
+    assert facts.pod(pod(**status)).has_ended is has_ended
+
+
+@pytest.mark.parametrize(
+    ("ready", "is_ready"),
+    [
+        ({"status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}, True),
+        ({"status": "True"}, False),
+        ({"status": "Unknown", "lastTransitionTime": "2027-01-15T08:00:00Z"}, False),
+        ({"status": "False", "lastTransitionTime": "2027-01-15T08:00:00Z"}, False),
+    ],
+    ids=["ready", "nobody knows since when", "its kubelet is not heard", "not ready"],
+)
+def test_a_node_is_ready_only_by_the_word_of_its_kubelet(ready: dict[str, Any], *, is_ready: bool) -> None:
+    """A node that is ready for long proves that an older pod's process ended."""
+    manifest = {"metadata": {"name": "n", "uid": "machine"}, "status": {"conditions": [{"type": "Ready", **ready}]}}
+
+    assert facts.node(manifest).is_ready is is_ready
+
+
+@pytest.mark.parametrize("since", [{}, {"lastTransitionTime": "nonsense"}, {"lastTransitionTime": None}])
+def test_since_when_a_pod_is_ready_is_not_known_where_nobody_can_read_it(since: dict[str, Any]) -> None:
+    found = facts.pod(pod(conditions=[{"type": "Ready", "status": "True", **since}]))
+
+    assert (found.is_ready, found.ready_since_ms) == (True, None)
+
+
 def test_what_the_scheduler_says_is_the_problem() -> None:
     found = facts.pod(
         pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}])
