@@ -182,6 +182,17 @@ def test_each_bookie_has_its_own_delay_and_one_that_came_back_begins_anew() -> N
     assert seen.away_ns(A, 70) == 0
 
 
+def test_the_next_loss_is_that_of_the_bookie_that_is_away_longest_and_not_lost_yet() -> None:
+    seen = Absences()
+    for count, at_ns in enumerate((0, 50, 60), 1):
+        seen.seen([A, B, C][:count], [], at_ns)
+
+    assert seen.next_loss_ns(99, delay_ns=100) == 100
+    assert seen.next_loss_ns(100, delay_ns=100) == 150
+    assert seen.next_loss_ns(150, delay_ns=100) == 160
+    assert seen.next_loss_ns(160, delay_ns=100) is None
+
+
 @pytest.mark.parametrize(("present", "is_believed"), [((A, B, C), True), ((A, B), True), ((A,), False), ((), False)])
 def test_no_bookie_is_lost_while_more_than_half_are_away(present: tuple[BookieId, ...], is_believed: bool) -> None:
     assert absences.is_believable(present, [A, B, C]) is is_believed
@@ -240,6 +251,18 @@ def test_a_bookie_that_came_back_is_compared_after_its_grace() -> None:
     assert not audit.compares(A)
     plan.done(audit, NOBODY, 15)
     assert plan.due(NOBODY, 16) is None
+
+
+def test_a_comparison_with_all_counts_for_who_was_back_when_it_began_and_for_nobody_who_came_later() -> None:
+    plan = AuditTimes(audit_ns=1_000, check_ns=300, probe_ns=0, grace_ns=10)
+    plan.returned([A], 20)
+    plan.returned([B], 21)
+
+    plan.done(Audit("", compares_all=True), NOBODY, 20)
+
+    audit = plan.due(NOBODY, 31)
+    assert audit is not None
+    assert audit.compared == {B}
 
 
 def test_looks_come_at_their_intervals_and_when_somebody_asks() -> None:

@@ -84,6 +84,29 @@ async def test_nothing_is_deleted_on_a_doubt(bench: Bench) -> None:
     await bench.life(work)
 
 
+@pytest.mark.parametrize("question", [1, 2])
+@story(run)
+async def test_a_ledger_that_may_be_lost_since_it_was_asked_about_is_kept(bench: Bench, *, question: int) -> None:
+    """The answer was on its way when the mark was made; the second question is that before the deletion."""
+
+    async def told(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        asked: list[LedgerId] = []
+
+        async def is_absent(ledger_id: LedgerId) -> bool:
+            asked.append(ledger_id)
+            if len(asked) == question:
+                await store.protect([(ledger_id, False, True, KEY)])
+            return True
+
+        found = await collector.collect(store, is_absent)
+
+        assert (found.ledgers_deleted, len(asked)) == (0, question)
+        assert await bench.read(store, 7, 0) == entry(7, 0)
+
+    await bench.life(told)
+
+
 @story(run, entry_log_bytes_max=4096)
 async def test_logs_written_while_a_checkpoint_runs_are_left_alone(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:

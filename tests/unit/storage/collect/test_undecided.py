@@ -147,3 +147,23 @@ async def test_a_row_whose_key_names_nothing_costs_at_most_its_log(bench: Bench,
     for values in (index.values, index.durable):
         apply_batch(values, [PutRow(key, b"odd")])
     await bench.life(collect)
+
+
+def test_an_answer_of_an_earlier_run_is_none_in_this_one() -> None:
+    undecided = Undecided()
+    undecided.begin()
+    undecided.decided(LedgerId(1))
+
+    undecided.begin()
+    assert not undecided.failed(LedgerId(2), "silent")
+
+    assert undecided.is_silent
+
+
+def test_the_newest_reason_is_told() -> None:
+    undecided = Undecided()
+    for reason in ("first", "second"):
+        undecided.begin(all_due=True)
+        undecided.failed(LedgerId(1), reason)
+
+    assert list(undecided) == [(1, "second")]
