@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator
 
 from bookie.base import errors
+from bookie.wire.framing import FRAME_LIMIT_BYTES
 
 # As much as is read at once, and the lines handed on at once: bounds what is read ahead of the ledger.
 PIECE_BYTES = 256 * 1024
@@ -20,7 +21,8 @@ LINES = 500
 
 async def batches() -> AsyncIterator[list[bytes]]:
     """Yield the lines of stdin without their line ends, at most LINES at a time, until its end. A last line without a
-    line end counts. Raises BadInput where stdin is closed or cannot be read."""
+    line end counts. Raises BadInput where stdin is closed or cannot be read, or has a line that no entry can be: one
+    that never ends would take all memory."""
     if sys.stdin is None:  # closed before Python started
         raise errors.BadInput("stdin is closed: there are no lines to write")
     rest = bytearray()
@@ -28,6 +30,10 @@ async def batches() -> AsyncIterator[list[bytes]]:
         whole, end, begun = piece.rpartition(b"\n")
         if not end:
             rest += piece
+            if len(rest) > FRAME_LIMIT_BYTES:
+                raise errors.BadInput(
+                    f"stdin has a line of more than {FRAME_LIMIT_BYTES} bytes, which fits no entry: each line is one"
+                )
             continue
         lines = bytes(rest + whole).split(b"\n")
         rest = bytearray(begun)

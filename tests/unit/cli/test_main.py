@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bookie.base import errors
+from bookie.base.units import MIB
 from bookie.cli import main, workload
 
 
@@ -148,8 +149,22 @@ def test_a_command_whose_output_is_closed_ends_as_any_other(tmp_path: Path, stre
     assert done.returncode in (main.DONE, main.FAILED, main.USAGE, main.NOT_FOUND), done
 
 
+_FIRST_LINES = "import asyncio; from bookie.cli import stdin_lines; asyncio.run(anext(stdin_lines.batches()))"
+
+
+def test_a_line_that_does_not_end_is_refused_before_it_takes_all_memory(tmp_path: Path) -> None:
+    endless = tmp_path / "endless"
+    endless.write_bytes(bytes(6 * MIB))
+    with endless.open("rb") as stdin:
+        done = subprocess.run(
+            [sys.executable, "-c", _FIRST_LINES], stdin=stdin, capture_output=True, timeout=60, check=False
+        )
+    assert b"BadInput: stdin has a line of more than 5242880 bytes" in done.stderr, done
+
+
 def test_a_write_from_a_closed_stdin_says_so_at_once() -> None:
-    script = "import asyncio; from bookie.cli import stdin_lines; asyncio.run(anext(stdin_lines.batches()))"
     command = 'exec "$0" -c "$1" <&-'
-    done = subprocess.run(["sh", "-c", command, sys.executable, script], capture_output=True, timeout=20, check=False)
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, _FIRST_LINES], capture_output=True, timeout=20, check=False
+    )
     assert b"BadInput: stdin is closed" in done.stderr, done
