@@ -4,9 +4,10 @@ name."""
 import os
 from pathlib import Path
 
-from bookie.base import errors
+from bookie.base import errors, ids
 from bookie.rpc.client import AdminClient, AdminCredentials
 from bookie.runtime import text_file
+from bookie.settings.table import PORT_MAX
 
 # The bookie's own variable for adminTokenFile: in its container these commands know the token.
 TOKEN_VARIABLE = "BOOKIE_ADMIN_TOKEN_FILE"
@@ -17,6 +18,9 @@ TLS_VARIABLE = "BOOKIE_ADMIN_CLIENT_TLS_DIRECTORY"
 def client(address: str) -> AdminClient:
     """Return a client of the admin port: over TLS, with our certificate, when the environment names one; else in plain.
     Raises BadInput."""
+    port = ids.decimal(address.rpartition(":")[2])
+    if not address.startswith("unix:") and port is not None and not 0 < port <= PORT_MAX:  # gRPC takes it modulo 2^16
+        raise errors.BadInput(f"{address} names port {port}: it must be 1 to {PORT_MAX}")
     is_local = address.startswith(("unix:", "localhost:", "127.0.0.1:", "[::1]:"))
     return AdminClient(address, _identity(address), token=_token() if is_local else "")  # never in clear over a network
 

@@ -94,6 +94,7 @@ async def _create(client: Client, arguments: argparse.Namespace) -> None:
 
 
 async def _write(client: Client, arguments: argparse.Namespace) -> None:
+    stdin_lines.check_open()  # before there is a ledger that nobody would close
     async with await client.create(**shape_of(arguments)) as writer:
         if not arguments.json:
             print(f"ledger {writer.id}", file=sys.stderr)

@@ -69,7 +69,7 @@ def _run(words: Sequence[str]) -> int:
         if isinstance(code, Coroutine):
             code = loop.run(code)
     except BookieError as error:
-        print(f"bookie: {error}{_hint(error)}", file=sys.stderr)
+        print(output.shown(f"bookie: {error}{_hint(error)}"), file=sys.stderr)
         return exit_code(error)
     assert isinstance(code, int)
     return code

@@ -46,7 +46,7 @@ def say(arguments: argparse.Namespace, facts: object, text: str) -> None:
     if arguments.json:
         print(json.dumps(facts))
     elif text:
-        print(text)
+        print(shown(text))
 
 
 def rows(arguments: argparse.Namespace, found: Sequence[Row], columns: Mapping[str, str]) -> None:
@@ -93,7 +93,15 @@ def time_of(since_1970_ms: int) -> str:
 def _cell(value: object) -> str:
     """Return what a table or a list of facts says of `value`: on one line, and nothing that moves the cursor or cannot
     be written, whoever wrote it into the metadata store."""
-    text = _plain(value)
+    return _printable(_plain(value))
+
+
+def shown(text: str) -> str:
+    """Return `text` with its lines, and nothing else in it that moves the cursor or cannot be written."""
+    return "\n".join(map(_printable, text.split("\n")))
+
+
+def _printable(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
@@ -140,7 +148,7 @@ def make_folder(path: Path) -> None:
 
 def tell(text: str) -> None:
     """Print a remark for the person in front of the screen."""
-    print(text, file=sys.stderr, flush=True)
+    print(shown(text), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

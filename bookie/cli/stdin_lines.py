@@ -19,12 +19,17 @@ PIECE_BYTES = 256 * 1024
 LINES = 500
 
 
+def check_open() -> None:
+    """Raise BadInput where stdin was closed before Python started: there will be no lines."""
+    if sys.stdin is None:
+        raise errors.BadInput("stdin is closed: there are no lines to write")
+
+
 async def batches() -> AsyncIterator[list[bytes]]:
     """Yield the lines of stdin without their line ends, at most LINES at a time, until its end. A last line without a
     line end counts. Raises BadInput where stdin is closed or cannot be read, or has a line that no entry can be: one
     that never ends would take all memory."""
-    if sys.stdin is None:  # closed before Python started
-        raise errors.BadInput("stdin is closed: there are no lines to write")
+    check_open()
     rest = bytearray()
     while piece := await _piece():
         whole, end, begun = piece.rpartition(b"\n")

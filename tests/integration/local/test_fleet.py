@@ -153,11 +153,11 @@ def test_sigterm_ends_everything_with_exit_code_zero(tmp_path: Path) -> None:
         assert not is_alive(fleet.bookies[0].pid)
 
 
-def test_a_missing_java_is_told() -> None:
+def test_a_missing_java_is_told(tmp_path: Path) -> None:
     environment = {**os.environ, "JAVA_HOME": "/nowhere"}
 
     done = subprocess.run(
-        [sys.executable, "-m", "bookie", "local", "--data", "/nowhere/at/all"],
+        [sys.executable, "-m", "bookie", "local", "--data", str(tmp_path / "data")],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,

@@ -1,16 +1,19 @@
 """Exit codes and how errors are told (STYLE.md, 13)."""
 
 import argparse
+import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from bookie.base import errors
 from bookie.base.units import MIB
-from bookie.cli import main, workload
+from bookie.cli import ledger, main, workload
+from bookie.client import Client
 
 
 @pytest.mark.parametrize(
@@ -160,6 +163,12 @@ def test_a_line_that_does_not_end_is_refused_before_it_takes_all_memory(tmp_path
             [sys.executable, "-c", _FIRST_LINES], stdin=stdin, capture_output=True, timeout=60, check=False
         )
     assert b"BadInput: stdin has a line of more than 5242880 bytes" in done.stderr, done
+
+
+def test_no_ledger_is_made_for_a_closed_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(errors.BadInput, match="stdin is closed"):  # a client that is asked for anything is no client
+        asyncio.run(ledger._write(cast(Client, object()), argparse.Namespace()))
 
 
 def test_a_write_from_a_closed_stdin_says_so_at_once() -> None:

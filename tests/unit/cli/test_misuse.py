@@ -13,13 +13,13 @@ from bookie.cli import main, output
 from bookie.cli import test as speed
 from bookie.local import layout
 
-FILE, FOLDER = "a file", "a folder"
+FILE, FOLDER, NOWHERE = "a file", "a folder", "nothing"
 
 
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "file").write_text("text")
-    return {FILE: str(tmp_path / "file"), FOLDER: str(tmp_path)}
+    return {FILE: str(tmp_path / "file"), FOLDER: str(tmp_path), NOWHERE: str(tmp_path / "nowhere")}
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,12 @@ def places(tmp_path: Path) -> dict[str, str]:
             for verb, more in (("journal", []), ("entry-log", ["0"]), ("index", []), ("ledgers", []))
             for number in ("abc", "-1")
         ),
+        *(
+            (["node", "show", "--admin", f"127.0.0.1:{port}"], 2, f"names port {port}: it must be 1 to 65535")
+            for port in (0, 65_536, 99_999)
+        ),
         (["inspect", "directory", FILE], 1, "Not a directory"),
-        (["workload", "stop", "--log", "/nowhere/at/all"], 3, "there is no folder /nowhere/at/all"),
+        (["workload", "stop", "--log", NOWHERE], 3, "there is no folder "),
         (["workload", "stop", "--log", FILE], 3, "name the one that `run --log` had"),
         (["workload", "run", "--metadata-service-uri", "zk://h/l", "--log", FILE], 2, "can be no folder: File exists"),
         (
@@ -58,7 +62,7 @@ def test_what_cannot_be_meant_is_told_in_one_sentence(
     [
         (FOLDER, errors.BadInput, "cannot be written: Is a directory: name another file"),
         (FILE + "/x", errors.BadInput, "cannot be written: Not a directory: name another file"),
-        ("/nowhere/x", errors.BadInput, "cannot be written: No such file or directory: name another file"),
+        (NOWHERE + "/x", errors.BadInput, "cannot be written: No such file or directory: name another file"),
         (
             "/dev/full",
             errors.StorageFailed,
@@ -69,7 +73,7 @@ def test_what_cannot_be_meant_is_told_in_one_sentence(
 def test_a_file_that_cannot_be_written_is_told(
     places: dict[str, str], place: str, error: type[errors.BookieError], said: str
 ) -> None:
-    path = Path(places.get(place, place.replace(FILE, places[FILE])))
+    path = Path(places.get(place, place.replace(FILE, places[FILE]).replace(NOWHERE, places[NOWHERE])))
 
     with pytest.raises(error, match=said):
         output.write(path, b"bytes")

@@ -29,6 +29,17 @@ def test_what_strangers_wrote_moves_no_cursor_and_can_be_written(written: str) -
     assert all(line.isprintable() and line.encode() for line in (*lines, *told))
 
 
+@pytest.mark.parametrize("written", ["\ud800", "\x1b[31m", "\u202e", "a\tb"], ids=ascii)
+def test_sentences_move_no_cursor_either_and_keep_their_lines(written: str, capsys: pytest.CaptureFixture[str]) -> None:
+    output.say(argparse.Namespace(json=False), {}, f"first\ncustom {written}")
+    output.tell(f"bookie: {written}\nlast")
+
+    said = capsys.readouterr()
+    lines = [*said.out.splitlines(), *said.err.splitlines()]
+    assert [lines[0], lines[-1]] == ["first", "last"]
+    assert all(line.isprintable() and line.encode() for line in lines)
+
+
 def test_an_empty_table_still_has_its_heading() -> None:
     assert output.table([], COLUMNS) == ["ID  COUNT  WHERE"]
 
