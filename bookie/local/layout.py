@@ -17,10 +17,10 @@ from pathlib import Path
 
 from bookie.base import errors
 from bookie.runtime import properties
+from bookie.settings.table import PORT_MAX
 
 _PORTS_PER_BOOKIE = 3
 _STEP = 10
-PORT_MAX = 65_535
 # Short enough to see a killed bookie go while one watches, long enough for a busy laptop.
 _SESSION_TIMEOUT_MS = 6000
 

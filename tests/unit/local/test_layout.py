@@ -7,6 +7,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.local import java, layout
+from bookie.settings.table import PORT_MAX
 
 
 def test_a_fleet_that_is_started_again_has_the_ports_it_had(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_ports_that_no_fleet_can_have_are_refused(
 def test_the_last_ports_that_there_are_can_be_had(tmp_path: Path) -> None:
     layout.check_ports(3, 65513, 65535)
 
-    assert layout.plan(tmp_path, 3, 65513)[-1].metrics_port == layout.PORT_MAX
+    assert layout.plan(tmp_path, 3, 65513)[-1].metrics_port == PORT_MAX
 
 
 def test_a_port_on_which_another_zookeeper_may_listen_is_refused() -> None:
