@@ -151,7 +151,7 @@ async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: Le
     first, last = arguments.first, arguments.last
     owed = replicas.owed(metadata, bookie_id, first, last) if metadata.is_closed else []
     lacking, count = sum(each.size for each in owed), 0
-    async for entry in replicas.read(client, ledger_id, bookie_id, first, last):
+    async for entry in replicas.read(client, metadata, ledger_id, bookie_id, first, last):
         _print_entry(arguments, entry)
         count += 1
         number = entry.entry_id

@@ -36,7 +36,7 @@ TROUBLES_MAX = 1_000
 
 
 async def read(
-    client: Client, ledger_id: LedgerId, bookie_id: BookieId, first: int, last: int | None
+    client: Client, metadata: LedgerMetadata, ledger_id: LedgerId, bookie_id: BookieId, first: int, last: int | None
 ) -> AsyncIterator[Entry]:
     """Yield the entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest.
 
@@ -44,7 +44,6 @@ async def read(
     ABSENT_MAX that it lacks in a row, for one stray entry may lie far beyond the others. Raises RequestTimedOut where
     there is none then, StorageFailed where the list names what the bookie does not have.
     """
-    metadata = await client.metadata(ledger_id)
     digest = Digest(DigestType(metadata.digest_type), metadata.password)
 
     async def entry_of(entry_id: EntryId) -> Entry | None:

@@ -137,7 +137,7 @@ def test_reading_from_one_bookie_ends_although_it_has_a_stray_entry_far_beyond()
     stray: Any = Stray()
 
     async def numbers() -> list[int]:
-        found = replicas.read(stray, LedgerId(7), BookieId("b0"), 0, None)
+        found = replicas.read(stray, await stray.metadata(LedgerId(7)), LedgerId(7), BookieId("b0"), 0, None)
         return [entry.entry_id async for entry in found]
 
     assert asyncio.run(numbers()) == [0, 1, 3, Stray.beyond]
@@ -153,7 +153,7 @@ def test_reading_from_one_bookie_gives_up_where_its_list_is_of_entries_that_it_h
     liar.list_groups = claims
 
     async def numbers() -> list[int]:
-        found = replicas.read(liar, LedgerId(7), BookieId("b0"), 0, None)
+        found = replicas.read(liar, await liar.metadata(LedgerId(7)), LedgerId(7), BookieId("b0"), 0, None)
         return [entry.entry_id async for entry in found]
 
     with pytest.raises(errors.StorageFailed, match="lists entries of ledger 7 and has none of 1000 in a row"):
