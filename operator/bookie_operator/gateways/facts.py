@@ -17,6 +17,7 @@ from bookie_operator.model.values import parse_quantity, parse_time, parse_time_
 from bookie_operator.resources.common import Manifest
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+_OF_CONFIG_MAPS = ("configMap", "configMapRef", "configMapKeyRef")
 # By these a cluster-autoscaler and Karpenter (present and older releases) say that a node goes.
 _DRAIN_TAINTS = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
 _HOSTNAME = "kubernetes.io/hostname"
@@ -123,16 +124,12 @@ def _drained(spec: Manifest) -> str:
 def config_maps(spec: object) -> set[str]:
     """Return the names of the ConfigMaps that a pod of this spec reads, wherever they stand (volumes, projected,
     env)."""
-    if isinstance(spec, list):
-        return {name for one in spec for name in config_maps(one)}
-    if not isinstance(spec, dict):
+    if not isinstance(spec, (dict, list)):
         return set()
-    here = {
-        one["name"]
-        for key in ("configMap", "configMapRef", "configMapKeyRef")
-        if isinstance(one := spec.get(key), dict) and isinstance(one.get("name"), str)
-    }
-    return here.union(*(config_maps(one) for one in spec.values()))
+    named = [spec.get(key) for key in _OF_CONFIG_MAPS] if isinstance(spec, dict) else ()
+    here = {one["name"] for one in named if isinstance(one, dict) and isinstance(one.get("name"), str)}
+    parts = spec.values() if isinstance(spec, dict) else spec
+    return here.union(*(config_maps(one) for one in parts if isinstance(one, (dict, list))))
 
 
 def _problem(status: Manifest, conditions: dict[str, Manifest]) -> str:

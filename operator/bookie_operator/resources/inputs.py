@@ -63,11 +63,24 @@ _BY_KEY = ("spec.config",)
 # A volume grows under its pod: its size is no reason to end one.
 _VOLUMES = tuple(f"spec.storage.{role}.volumes" for role in ("journal", "ledgers", "index"))
 _CHANGED_SHOWN = 12
+# A pass asks some fifty times for what a few specs say. By identity, which is safe: a spec is frozen, and while it is
+# kept here no other object has its id.
+_KEPT: dict[tuple[int, int], tuple[BookieClusterSpec, Zone | None, dict[str, object]]] = {}
+_KEPT_MAX = 64
 _FINGERPRINT_DIGITS = 8
 
 
 def said(spec: BookieClusterSpec, zone: Zone | None) -> dict[str, object]:
-    """Return, by path, every value that the user said and that a pod of `zone` depends on."""
+    """Return, by path, every value that the user said and that a pod of `zone` depends on. The caller owns the dict."""
+    key = (id(spec), id(zone))
+    if key not in _KEPT:
+        if len(_KEPT) >= _KEPT_MAX:
+            _KEPT.pop(next(iter(_KEPT)))
+        _KEPT[key] = (spec, zone, _look_through(spec, zone))
+    return dict(_KEPT[key][2])
+
+
+def _look_through(spec: BookieClusterSpec, zone: Zone | None) -> dict[str, object]:
     out: dict[str, object] = {}
     for field, reaching in REACHING.items():
         path = f"spec.{_alias(spec, field)}"
