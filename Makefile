@@ -15,8 +15,8 @@ install:  ## a .venv with everything
 demo: install  ## the main job before your eyes: a bookie loses its volumes and the fleet heals itself (CLUSTER=none|existing, KEEP=0)
 	@$(VENV)/python demo/demo.py
 
-test: install lint types contracts  ## everything; what CI runs
-	@$(PYTEST) -n auto --durations=15 tests/tidy tests/unit tests/simulation && $(PYTEST) --durations=15 tests/integration tests/interop tests/e2e
+test: install lint types contracts  ## everything, and a quarter of the slow simulations of the operator, by lot; what CI runs
+	@tools/test.sh
 
 check: install format lint types contracts unit simulation  ## what a newcomer runs all day, under three minutes
 
@@ -35,8 +35,8 @@ contracts: install  ## the import contracts
 unit: install  ## pure tests
 	@$(PYTEST) -n auto tests/tidy tests/unit
 
-simulation: install  ## a short simulation on fresh seeds
-	@$(PYTEST) -n auto tests/simulation -m "not slow"
+simulation: install  ## a short simulation on fresh seeds (SLOW=1: the slow ones too, all of them)
+	@$(PYTEST) -n auto tests/simulation $(if $(SLOW),,-m "not slow")
 
 model: install  ## every state of the model of BP-46, in its large spaces too, and the story of a loss for each rule taken away
 	@$(VENV)/python -m bookie.sim.model --large

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import zlib
 from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 import children
+import seeds_support
 
 # A run that a script began in the background ignores Ctrl-C, and so would all that its tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -25,6 +27,34 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile("house")
+
+
+OF_OPERATOR = "tests/simulation/operator/"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slow-share",
+        type=int,
+        default=1,
+        metavar="N",
+        help="one in N of the slow simulations of the operator, drawn by the commit (SIM_SEED); the others are not run",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Four hundred whole lives of a fleet take longer than all other tests together: each commit runs others of them,
+    and `make simulation SLOW=1` all."""
+    share, seed = config.getoption("--slow-share"), seeds_support.base_seed()
+    left = [one for one in items if _is_drawn(one, share, seed)]
+    config.hook.pytest_deselected(items=[one for one in items if one not in set(left)])
+    items[:] = left
+
+
+def _is_drawn(item: pytest.Item, share: int, seed: int) -> bool:
+    if not (item.nodeid.startswith(OF_OPERATOR) and item.get_closest_marker("slow")):
+        return True
+    return zlib.crc32(f"{seed} {item.nodeid}".encode()) % share == 0
 
 
 @pytest.hookimpl(wrapper=True)

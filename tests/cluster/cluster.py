@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     verb("up", lambda _: print(kube_cluster.up()), "make or reuse the cluster, print its kubeconfig")
+    verb("prepare", lambda _: kube_cluster.prepare(), "build what a cluster is made of, and no cluster")
     verb("image", lambda _: _print_lines(_images()), "build the images, print their names")
     load = verb("load", lambda parsed: kube_load.load(parsed.images), "bring images to all nodes")
     load.add_argument("images", nargs="+", metavar="IMAGE")

@@ -61,6 +61,20 @@ def up() -> Path:
     return kube_tools.kubeconfig()
 
 
+def prepare() -> None:
+    """Build what `up` needs and the cache does not have, minutes the first time. Raises as `up` does."""
+    match kube_home.mode():
+        case kube_home.Mode.NONE:
+            raise kube_errors.NoClusterHere("CLUSTER=none asks for no cluster")
+        case kube_home.Mode.EXISTING:
+            pass
+        case kube_home.Mode.KIND:
+            kube_tools.helm_path()  # these two first: tests without a cluster use them
+            kube_parts.ensure("kstatus")
+            kube_engine.ensure()
+            _built()
+
+
 def down() -> None:
     """Remove this checkout's cluster, its volumes, and the engine if we started it and it idles."""
     home = kube_home.this()
@@ -138,10 +152,17 @@ def _forget(home: kube_home.Home) -> None:
     shutil.rmtree(home.folder, ignore_errors=True)
 
 
-def _make_anew(home: kube_home.Home) -> None:
+def _built() -> str:
+    """Return the node image; it, kind and helm are there then, and what served to build them is gone."""
     image = kube_node_image.ensure()
+    kube_parts.ensure("kind")
     kube_tools.helm_path()
     kube_parts.forget_build_cache()
+    return image
+
+
+def _make_anew(home: kube_home.Home) -> None:
+    image = _built()
     # CRASH: the record goes first and comes last, so a cluster without it is remains of a run.
     home.made_from.unlink(missing_ok=True)
     kube_kind.remove(home.name)
