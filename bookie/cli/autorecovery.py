@@ -13,7 +13,7 @@ from bookie.client.repair import queue_progress
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.queue_progress import Progress
 
-Verb = Callable[[AutoRecovery, argparse.Namespace], Awaitable[None]]
+Verb = Callable[[AutoRecovery, argparse.Namespace], Awaitable[int | None]]  # an exit code; None: 0
 _WORKERS = {
     "worker": "WORKER",
     "ledgersLeft": "LEDGERS LEFT",
@@ -57,8 +57,7 @@ async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
     async with where.store(arguments) as (store, uri, _):
         await cluster.instance_id(store, uri.root)  # raises NoCluster
-        await work(AutoRecovery(store, uri.root), arguments)
-    return 0
+        return await work(AutoRecovery(store, uri.root), arguments) or 0
 
 
 async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
@@ -108,21 +107,26 @@ class Auditing(Protocol):
     async def is_enabled(self) -> bool: ...
 
 
-async def tell_if_nobody_looks(recovery: Auditing) -> None:
-    """Warn the person when no auditor marks ledgers: then an empty list does not prove that every replica is there."""
+async def tell_if_nobody_looks(recovery: Auditing) -> bool:
+    """Warn the person when no auditor marks ledgers: then an empty list does not prove that every replica is there.
+    Return True when that is so."""
     if await recovery.auditor() is None:
         output.tell(
             "no bookie audits, so ledgers that lack replicas are not marked: start auto-recovery (`bookie autorecovery"
             " run`), or look with `bookie ledger check`"
         )
-    elif not await recovery.is_enabled():
+        return True
+    if not await recovery.is_enabled():
         output.tell(
             "auto-recovery is switched off: ledgers that lost replicas since then are not marked; to mark them,"
             " `bookie autorecovery enable`"
         )
+        return True
+    return False
 
 
-async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
+async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> int:
+    """Exit code 0: what is marked, or what is repaired now; 6: nothing is marked, and nobody looks."""
     wanted = None if arguments.missing is None else ids.parse_bookie_id(arguments.missing)
     now_ms = time.time() * 1000
     rows, is_named = [], False
@@ -137,7 +141,8 @@ async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
     if wanted is not None and not is_named:  # nothing lacks a mistyped id either
         await bookie_list.check_known(recovery.store, recovery.root, wanted)
     output.rows(arguments, rows, _COLUMNS)
-    await tell_if_nobody_looks(recovery)
+    is_blind = await tell_if_nobody_looks(recovery)
+    return output.EXIT_OF[output.NOT_KNOWN] if is_blind and not rows and not arguments.in_progress else 0
 
 
 async def _switch(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:

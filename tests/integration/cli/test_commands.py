@@ -168,11 +168,13 @@ def test_a_record_is_dumped_as_json_too(told: Run, ledger: int, tmp_path: Path) 
     assert base64.b64decode(dumped["base64"]) == (tmp_path / "record").read_bytes()
 
 
-@pytest.mark.parametrize("words", [["ledger", "list", "--naming"], ["autorecovery", "list", "--missing"]])
+@pytest.mark.parametrize(
+    ("words", "code"), [(["ledger", "list", "--naming"], 0), (["autorecovery", "list", "--missing"], 6)]
+)
 def test_a_list_for_a_bookie_that_nobody_knows_is_not_an_empty_one(
-    fleet: LocalFleet, told: Run, words: list[str]
+    fleet: LocalFleet, told: Run, words: list[str], code: int
 ) -> None:
-    told(*words, fleet.bookies[0].bookie_id)
+    told(*words, fleet.bookies[0].bookie_id, code=code)
     told(*words, "nobody:1", code=3)
 
 
@@ -182,8 +184,9 @@ def test_auto_recovery_is_switched_and_asked(told: Run) -> None:
     assert told("autorecovery", "disable") == {"enabled": False, "changed": False}
     assert told("autorecovery", "enable")["changed"] is True
     assert told("autorecovery", "delay", "--set", "30") == {"delaySeconds": 30}
-    assert told("autorecovery", "list") == []
-    told("autorecovery", "audit", code=3)  # nobody audits here
+    assert told("autorecovery", "list", code=6) == []  # nobody audits here, so that nothing is marked says nothing
+    assert told("autorecovery", "list", "--in-progress") == []  # that nobody repairs is known
+    told("autorecovery", "audit", code=3)
 
 
 def test_a_node_is_made_read_only_and_writable_again(fleet: LocalFleet, told: Run) -> None:

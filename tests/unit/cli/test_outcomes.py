@@ -401,8 +401,9 @@ class Marks:
 def test_no_marks_are_no_proof_while_nobody_makes_them(
     auditor: str | None, enabled: bool, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asyncio.run(autorecovery.tell_if_nobody_looks(Marks(auditor, enabled=enabled)))
+    is_blind = asyncio.run(autorecovery.tell_if_nobody_looks(Marks(auditor, enabled=enabled)))
 
     said = capsys.readouterr().err
+    assert is_blind is bool(word)
     assert word in said
     assert bool(said) is bool(word)
