@@ -18,7 +18,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 $pytest -n auto --slow-share=4 tests/tidy tests/unit tests/simulation
-$pytest -n auto --dist loadfile tests/integration tests/interop --ignore=tests/interop/test_speed.py
+$pytest -n auto --dist loadfile --no-loadscope-reorder tests/integration tests/interop --ignore=tests/interop/test_speed.py
 # Whatever stopped it stops the tests that want a cluster too, and they say it again in their own words.
 wait "$building" || tail -n 5 "$built"
 $pytest tests/interop/test_speed.py tests/e2e

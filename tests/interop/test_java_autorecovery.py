@@ -25,11 +25,12 @@ def told(fleet: LocalFleet, capsys: pytest.CaptureFixture[str], *words: str, cod
 
 def leave_open(client: BlockingClient, victim: BookieId) -> LedgerId:
     """A ledger whose writer is gone, with `victim` in its ensemble."""
-    while True:
+    for _ in range(100):
         writer = client.create()
         writer.append_many(list(java_support.payloads(writer.id, ENTRIES)))
         if victim in writer.metadata.last_segment.bookies:
             return writer.id
+    raise AssertionError(f"{victim} is in no ensemble of a hundred: it is gone already")
 
 
 def test_what_a_lost_bookie_held_is_replicated_to_the_others(
