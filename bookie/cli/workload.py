@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from pathlib import Path
 
-from bookie.base import ids
+from bookie.base import errors, ids
 from bookie.cli import output, where
 from bookie.client import Client
 from bookie.workload import check, files, supervisor, survey, verify
@@ -76,6 +76,11 @@ def _common(parser: argparse.ArgumentParser, run: object, *, needs_uri: bool = T
 def run_workload(arguments: argparse.Namespace) -> int:
     """Run the writer processes and kill one now and then; print a sample a second on stdout."""
     output.make_folder(arguments.log)
+    if supervisor.was_stopped(arguments.log) and not arguments.stay:  # a pod that starts again stays to be asked
+        raise errors.BadInput(
+            f"the run on {arguments.log} was told to stop, so that this one would write nothing: name another folder,"
+            f" or remove {arguments.log / supervisor.STOP_FILE} to go on with that log"
+        )
     if supervisor.supervise(run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
         return EXIT_OK
     output.tell("bookie workload: the writers ended before `stop`; the reason is in the lines above")

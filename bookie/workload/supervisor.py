@@ -68,6 +68,7 @@ def supervise(run: WorkloadRun, *, kill_every_s: float, stay: bool) -> bool:
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda caught, _: signals.append(caught))
+    (run.log / STOPPED_FILE).unlink(missing_ok=True)  # of a run before: `stop` would take it for this one's
     follower, sample = files.LogFollower(run.log), OracleSample()
     living, doomed = _spawn(run, LIVING), _spawn(run, ("doomed",))
     kill_s = time.monotonic() + kill_every_s
@@ -91,6 +92,11 @@ def supervise(run: WorkloadRun, *, kill_every_s: float, stay: bool) -> bool:
     while stay and not signals:
         time.sleep(SAMPLE_S)
     return True
+
+
+def was_stopped(log: Path) -> bool:
+    """Whether a run on this log was told to stop: another one would end before its first entry."""
+    return (log / STOP_FILE).exists()
 
 
 def stop(log: Path) -> bool:

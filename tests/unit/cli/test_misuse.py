@@ -12,6 +12,7 @@ from bookie.base import errors
 from bookie.cli import main, output
 from bookie.cli import test as speed
 from bookie.local import layout
+from bookie.workload import supervisor
 
 FILE, FOLDER, NOWHERE = "a file", "a folder", "nothing"
 
@@ -55,6 +56,15 @@ def test_what_cannot_be_meant_is_told_in_one_sentence(
     assert err.startswith("bookie")
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_a_workload_on_a_log_that_was_stopped_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would end at once with 0, having written nothing."""
+    (tmp_path / "stop").touch()
+
+    assert main.main(["workload", "run", "--metadata-service-uri", "zk://h/l", "--log", str(tmp_path)]) == 2
+
+    assert "was told to stop" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -103,3 +113,27 @@ def test_a_measurement_that_fails_is_told_as_any_other_command() -> None:
 
     with pytest.raises(errors.NotEnoughBookies, match="start bookies"):
         asyncio.run(speed._write(writer, b"payload", arguments))
+
+
+class Gone:
+    """A writer that ended."""
+
+    def poll(self) -> int:
+        return 1
+
+    def send_signal(self, number: int) -> None:
+        raise ProcessLookupError
+
+    def wait(self, timeout: float) -> int:
+        return 1
+
+
+def test_a_run_is_not_stopped_because_one_before_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stopped").touch()
+    monkeypatch.setattr(supervisor, "SAMPLE_S", 0.001)
+    monkeypatch.setattr(supervisor, "_spawn", lambda *_: Gone())
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    assert supervisor.supervise(supervisor.WorkloadRun((), tmp_path, 1, 1), kill_every_s=1, stay=False) is False
+
+    assert not (tmp_path / "stopped").exists()
