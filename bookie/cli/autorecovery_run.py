@@ -9,8 +9,8 @@ from typing import Any
 from bookie.base import errors, ids
 from bookie.cli import output, where
 from bookie.ports.network import Address
+from bookie.settings.table import PORT_MAX
 
-PORT_MAX = 65_535
 _SESSION_MS = 30_000  # Java's zkTimeout for auto-recovery is no shorter: a vote should outlive a pause
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from bookie.base import errors
+from bookie.settings.table import PORT_MAX
 
 _LAYOUTS = ("hierarchical", "longhierarchical", "flat")
 
@@ -16,7 +17,6 @@ _LAYOUTS = ("hierarchical", "longhierarchical", "flat")
 # Ports that nobody asked for lie this far above bookiePort: far from the data ports of other bookies of one machine,
 # which people number one after the other, and the same at every start.
 UNASKED_ABOVE = {"adminPort": 10_000, "metricsPort": 20_000}
-_PORT_MAX = (1 << 16) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def unasked_ports(bookie_port: int, asked: Container[int]) -> dict[str, int]:
     """Return adminPort and metricsPort for settings that do not name them; 0, any free port, where Java's number is no
     port or is taken by another setting."""
     wanted = {key: bookie_port + above if bookie_port else 0 for key, above in UNASKED_ABOVE.items()}
-    return {key: 0 if port in asked or port > _PORT_MAX else port for key, port in wanted.items()}
+    return {key: 0 if port in asked or port > PORT_MAX else port for key, port in wanted.items()}
 
 
 def identity(wanted: Wanted, lookup: HostLookup) -> Identity:
