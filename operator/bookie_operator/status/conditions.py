@@ -148,7 +148,7 @@ def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
         )
     if plan.leaving.blocked:
         return Truth("Stalled", True, "RetiredClaims", truth.listed(plan.leaving.blocked))
-    if lost := [one for one in sight.every if not one.case.is_desired and one.case.is_ours and not _is_there(one)]:
+    if lost := [one for one in sight.every if not one.case.is_desired and one.case.is_ours and not _may_be_there(one)]:
         return Truth("Stalled", True, "OrphanedBookies", _orphans_hint(lost))
     for name, closed in plan.closed.items():
         for gate in closed:
@@ -161,8 +161,9 @@ def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
     return Truth("Stalled", False, "Progressing", "")
 
 
-def _is_there(one: Assessed) -> bool:
-    return one.stage.serves or one.stage is Stage.ELSEWHERE
+def _may_be_there(one: Assessed) -> bool:
+    """Return True when the bookie serves, or its pod runs and gave no answer: one lost answer makes no orphan."""
+    return one.stage.serves or one.stage in (Stage.ELSEWHERE, Stage.UNREACHABLE)
 
 
 def _orphans_hint(lost: list[Assessed]) -> str:

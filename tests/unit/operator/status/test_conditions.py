@@ -331,3 +331,11 @@ def test_that_nothing_is_held_is_said_only_when_every_bookie_has_looked() -> Non
     assert said(new, "DeletionHeld")[0] == said(away, "DeletionHeld")[0] == "Unknown"
     assert "ledgers-zone-a-0 did not look" in said(new, "DeletionHeld")[2]
     assert new.bookies[0].garbage_held_ledgers is None
+
+
+def test_a_silent_bookie_that_the_spec_does_not_ask_for_leaves_unknown_what_it_could_change() -> None:
+    found = status((*make.fleet(), silent(replace(make.sibling("zone-d", 0), is_desired=False))), status=status())
+
+    for kind in ("Stalled", "Degraded", "DataAtRisk", "RepairInProgress"):
+        assert said(found, kind)[0] == "Unknown", kind
+        assert "ledgers-zone-d-0" in said(found, kind)[2]
