@@ -9,18 +9,27 @@ import pytest
 
 import operator_support as make
 from bookie.base.ids import BootEpoch
-from bookie.ports.admin import Member, State
-from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX, BookieCase, Door
+from bookie.ports.admin import Member, State, Verdict
+from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX, BookieCase, Door, VolumeCase
 from bookie_operator.model.base import Model
 from bookie_operator.model.spec import BookieClusterSpec
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, RolloutStatus, RolloutStep
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    BookieStatus,
+    Departure,
+    HistoryEntry,
+    LeavingStatus,
+    RolloutStatus,
+    RolloutStep,
+)
 from bookie_operator.model.storage import VolumeSpec
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import fleet
+from bookie_operator.plan import ephemeral, fleet, leaving, rollout
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
 from bookie_operator.plan.gates import DAY_MS
 from bookie_operator.plan.observation import Hindrance, Leadership, Observation
 from bookie_operator.plan.rollout import Rollout
+from bookie_operator.plan.stages import Assessed
 from bookie_operator.resources import common, inputs
 from bookie_operator.status import conditions
 
@@ -916,3 +925,99 @@ def test_no_other_field_reaches_a_pod_in_parts() -> None:
     parts = {field for field, reaching in inputs.REACHING.items() if reaching is not True}
 
     assert parts == {"storage", "metadata_service", "repair", "lifecycle"}
+
+
+# ---- whoever leaves, was set aside, or has its data only for as long as its pod is there -----------------------------
+
+
+def drained(of: Observation, *names: str, state: Departure = Departure.DRAINING) -> tuple[Assessed, ...]:
+    """The fleet of `of`, in which `names` leave."""
+    going = LeavingStatus(state=state, since=format_time(make.NOW_MS))
+    return tuple(replace(one, leaving=going) if one.case.name in names else one for one in fleet.assess(of))
+
+
+def fifth(**changes: Any) -> BookieCase:
+    return replace(serving(make.sibling("zone-b", 1)), **changes)
+
+
+def test_nobody_is_stopped_beside_one_that_leaves_unless_an_ensemble_takes_writes_without_both() -> None:
+    """spec/operator.md#J9."""
+    of = seen((*bookies(), fifth()))
+    four, five = drained(seen(), LAST), drained(of, LAST)
+
+    assert "2 bookies beside ledgers-zone-a-0 take writes" in leaving.in_the_way_of_others(seen(), four, four[0])
+    assert leaving.in_the_way_of_others(of, five, five[0]) == ""
+    assert leaving.in_the_way_of_others(seen(), drained(seen(), LAST, state=Departure.LEAVING), four[0]) == ""
+    assert leaving.in_the_way_of_others(seen(), drained(seen()), four[0]) == ""
+
+
+def test_only_our_own_bookies_that_are_registered_as_writable_make_up_for_one_that_leaves() -> None:
+    read_only = Member("data.ledgers.zone-b.1", has_cookie=True, is_registered=True, is_writable=False)
+    for other in (fifth(is_ours=False), fifth(member=read_only), fifth(member=None)):
+        of = seen((*bookies(), other))
+        cases = drained(of, LAST)
+        assert leaving.in_the_way_of_others(of, cases, cases[0])
+
+
+def test_whoever_leaves_closes_the_gates_of_every_stop() -> None:
+    cases = drained(seen(), LAST)
+
+    assert [why for why in rollout.closed_gates(seen(), cases, cases[0]) if f"while {LAST} leaves" in why]
+    assert [why for why in rollout.missed_beside(seen(), cases, cases[0]) if f"while {LAST} leaves" in why]
+    assert not list(rollout.missed_beside(seen(), drained(seen()), cases[0]))
+
+
+def set_aside(case: BookieCase) -> BookieCase:
+    """A person took it out of service, and its process waits for him."""
+    told = with_report(case, state=State.HELD, verdict=Verdict.SET_ASIDE, data_port_open=False)
+    return replace(told, member=Member(case.bookie_id, has_cookie=True, is_registered=False))
+
+
+def test_the_turn_of_a_bookie_that_was_stopped_in_order_to_be_set_aside_ends_with_its_pod() -> None:
+    cases = but(LAST, set_aside)
+
+    assert decided(seen(cases, status=turn(bookie=LAST, pod_uid="pod-before"))).status.step is None
+    held = but(LAST, with_report, state=State.HELD, verdict=Verdict.STALE, data_port_open=False)
+    assert decided(seen(held, status=turn(bookie=LAST, pod_uid="pod-before"))).status.step is not None
+
+
+def test_a_bookie_that_a_person_set_aside_halts_no_roll_out() -> None:
+    late = away(LAST, for_s=3_600)
+
+    assert decided(seen(but(LAST, set_aside), status=late)).halted == ""
+    assert LAST in decided(seen(but(LAST, with_report, state=State.STARTING), status=late)).halted
+
+
+def unlisted(case: BookieCase) -> BookieCase:
+    """Its volumes go with its pod, and nobody knows whether it ever served."""
+    volumes = tuple(replace(one, claim=None, pv=None, recorded=None, is_ephemeral=True) for one in case.volumes)
+    return replace(case, volumes=volumes, member=None, is_listed=False)
+
+
+def test_a_pod_that_may_have_the_only_copies_is_not_replaced_while_nobody_could_list_cookies() -> None:
+    """spec/operator.md#X9: it may have served unseen, unless the fleet never did."""
+    of = seen(tuple(unlisted(one) if one.name == FIRST else one for one in down(FIRST)), status=away(FIRST))
+    known = of.cluster.status.model_copy(update={"instance_id": None})
+    first, new = fleet.assess(of)[0], replace(of, cluster=replace(of.cluster, status=known))
+
+    assert not first.has_lived
+    assert "nobody could list cookies" in ephemeral.may_hold_data(of, first)
+    assert ephemeral.may_hold_data(new, first) == ""
+    listed = replace(first, case=replace(first.case, is_listed=True))
+    assert ephemeral.may_hold_data(of, listed) == ""
+
+
+def test_the_pod_of_a_bookie_that_has_lived_is_kept_unless_what_was_recorded_was_in_another() -> None:
+    case = bookies()[0]
+    first = fleet.assess(seen((replace(case, volumes=tuple(map(of_the_pod, case.volumes))), *bookies()[1:])))[0]
+    before = replace(first, case=replace(first.case, volumes=tuple(map(make.replaced, first.case.volumes))))
+    in_part = replace(first, case=replace(first.case, volumes=(before.case.volumes[0], *first.case.volumes[1:])))
+
+    assert "go with its pod" in ephemeral.holds_data(first)
+    assert ephemeral.holds_data(before) == ""
+    assert ephemeral.holds_data(in_part) != "", "what is left of it is data"
+    assert ephemeral.holds_data(replace(first, case=replace(first.case, pod=None))) == ""
+
+
+def of_the_pod(volume: VolumeCase) -> VolumeCase:
+    return replace(volume, is_ephemeral=True)

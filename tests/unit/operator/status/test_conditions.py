@@ -11,9 +11,12 @@ import operator_judge_support as judge
 import operator_support as make
 from bookie.ports.admin import Member, State, Verdict
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX, BookieCase
-from bookie_operator.model.status import BookieClusterStatus
+from bookie_operator.model.status import BookieClusterStatus, ClosedGate, Departure, FailedRollout, LeavingStatus
+from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
-from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.fleet import FleetPlan
+from bookie_operator.plan.observation import DependentsLook, Observation
+from bookie_operator.plan.stages import Assessed
 from bookie_operator.status import conditions, render
 
 
@@ -333,9 +336,279 @@ def test_that_nothing_is_held_is_said_only_when_every_bookie_has_looked() -> Non
     assert new.bookies[0].garbage_held_ledgers is None
 
 
+# ---- what a person has to do -----------------------------------------------------------------------------------------
+
+
+def judged(plan: FleetPlan, kind: str) -> tuple[str, str]:
+    return next((one.status, one.reason) for one in conditions.of(plan) if one.type == kind)
+
+
+def quiet() -> FleetPlan:
+    return fleet.decide(look(status=status()))
+
+
+def closed_by(gate: str) -> FleetPlan:
+    return replace(quiet(), closed={"ledgers-zone-a-0": (ClosedGate(name="G5-Peers", message=""), gate_of(gate))})
+
+
+def gate_of(name: str) -> ClosedGate:
+    return ClosedGate(name=name, message="a person decides")
+
+
+@pytest.mark.parametrize(
+    ("make_plan", "reason"),
+    [
+        (lambda: replace(quiet(), rollout=replace(quiet().rollout, halted="no such image")), "RolloutHalted"),
+        (lambda: replace(quiet(), leaving=replace(quiet().leaving, blocked=("claims are there",))), "RetiredClaims"),
+        (lambda: replace(quiet(), expansion=replace(quiet().expansion, infeasible="too big")), "ExpansionInfeasible"),
+        (lambda: closed_by("G2-Metadata"), "WrongMetadataStore"),
+        (lambda: closed_by("G8-Brake"), "BrakeTripped"),
+        (lambda: closed_by("G9-Policy"), "AwaitingApproval"),
+        (lambda: closed_by("G11-Capability"), "BookieHeld"),
+    ],
+    ids=["halted", "blocked", "infeasible", "G2", "G8", "G9", "G11"],
+)
+def test_what_waits_for_a_person_stalls_the_fleet_and_is_not_ready(make_plan: Any, reason: str) -> None:
+    plan = make_plan()
+
+    assert judged(plan, "Stalled") == ("True", reason)
+    assert judged(plan, "Ready") == ("False", "HumanNeeded")
+
+
+def test_a_gate_that_time_opens_stalls_nothing() -> None:
+    plan = closed_by("G7-Concurrency")
+
+    assert judged(plan, "Stalled") == ("False", "Progressing")
+    assert judged(plan, "Ready")[0] == "True"
+
+
+def test_a_fleet_that_went_back_to_what_worked_is_ready_though_its_spec_waits_for_a_person() -> None:
+    failed = FailedRollout(inputs="new", message="no such image", at=format_time(make.NOW_MS))
+    plan = quiet()
+    plan = replace(
+        plan, rollout=replace(plan.rollout, status=plan.rollout.status.model_copy(update={"failed": failed}))
+    )
+
+    assert judged(plan, "Stalled") == ("True", "RolledBack")
+    assert judged(plan, "Ready") == ("True", "Serving")
+
+
+def extra(**changes: Any) -> BookieCase:
+    """A bookie that the spec does not ask for, and that no pod of ours runs."""
+    case = replace(make.sibling("zone-d", 0), is_desired=False, pod=None, report=None)
+    return replace(case, **({"member": Member(case.bookie_id, True, False)} | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_stalled"),
+    [
+        ({}, True),
+        ({"is_ours": False}, False),  # another fleet's: nothing that this spec could name again
+        ({"member": Member("data.ledgers.zone-d.0", True, True)}, False),  # somebody else runs it
+    ],
+    ids=["ours", "a stranger", "elsewhere"],
+)
+def test_a_bookie_of_ours_that_nobody_runs_or_asks_for_stalls(changes: dict[str, Any], is_stalled: bool) -> None:
+    found = said(status((*make.fleet(), extra(**changes))), "Stalled")
+
+    assert (found[1] == "OrphanedBookies") is is_stalled
+
+
+def test_a_bookie_that_serves_though_the_spec_does_not_ask_for_it_stalls_nothing() -> None:
+    serving = replace(make.sibling("zone-d", 0), is_desired=False)
+
+    assert said(status((*make.fleet(), serving)), "Stalled")[:2] == ("False", "Progressing")
+
+
+def test_only_a_fleet_that_lost_every_bookie_is_told_to_begin_anew() -> None:
+    """Who followed that advice for two of four would delete what the others have."""
+    message = said(status(make.fleet(make.lost_case(), zone_b=lost("zone-b"))), "Stalled")[2]
+
+    assert "bring old volumes back" in message
+    assert "delete" not in message
+
+
+def lost(pool: str, ordinal: int = 0) -> BookieCase:
+    """`sibling` after its claims were replaced: it waits for a grant."""
+    case, gone = make.sibling(pool, ordinal), make.lost_case()
+    assert gone.report is not None
+    assert case.pod is not None
+    report = replace(gone.report, bookie_id=case.bookie_id, pod_uid=case.pod.uid)
+    return replace(case, volumes=gone.volumes, report=report, pod=replace(case.pod, is_ready=False))
+
+
+def test_without_nodes_to_read_the_operator_says_so() -> None:
+    assert said(status(can_read_nodes=False), "LimitedVisibility")[:2] == ("True", "NoNodeRead")
+    assert said(status(can_read_nodes=True), "LimitedVisibility")[0] == "False"
+
+
+# ---- who counts ------------------------------------------------------------------------------------------------------
+
+
+def limbo(case: BookieCase) -> BookieCase:
+    """`case` after an unclean stop: it serves, and reads again what that put in doubt."""
+    assert case.report is not None
+    return replace(case, report=replace(case.report, state=State.REPAIRING, verdict=Verdict.UNCLEAN))
+
+
+def test_a_bookie_in_limbo_may_lack_copies_and_is_being_repaired() -> None:
+    found = status(make.fleet(limbo(make.bookie_case())))
+
+    assert found.bookies[0].state == "Limbo"
+    assert said(found, "Degraded")[:2] == ("True", "Repairing")
+    assert said(found, "RepairInProgress")[:2] == ("True", "Repairing")
+
+
 def test_a_silent_bookie_that_the_spec_does_not_ask_for_leaves_unknown_what_it_could_change() -> None:
     found = status((*make.fleet(), silent(replace(make.sibling("zone-d", 0), is_desired=False))), status=status())
 
     for kind in ("Stalled", "Degraded", "DataAtRisk", "RepairInProgress"):
         assert said(found, kind)[0] == "Unknown", kind
         assert "ledgers-zone-d-0" in said(found, kind)[2]
+
+
+@pytest.mark.parametrize("case", [lost("zone-d"), make.sibling("zone-d", 0)], ids=["lost", "away"])
+def test_the_risk_counts_bookies_that_the_spec_does_not_ask_for(case: BookieCase) -> None:
+    if case.report is not None and case.report.state is State.SERVING:
+        case = replace(case, pod=None, report=None)
+    found = status((*make.fleet(), replace(case, is_desired=False)))
+
+    assert said(found, "DataAtRisk")[:2] == ("True", "AtTolerance")
+    assert said(found, "Degraded")[0] == "True"
+
+
+def test_a_report_of_another_pod_says_nothing_of_the_metadata_store() -> None:
+    cut_off = replace(make.bookie_case(), report=make.report(pod_uid="before", metadata_reachable=True))
+    others = {
+        key: replace(case, report=replace(case.report, metadata_reachable=False))
+        for key, case in zip(("zone_a_1", "zone_b", "zone_c"), make.fleet()[1:], strict=True)
+        if case.report is not None
+    }
+
+    assert said(status(make.fleet(cut_off, **others)), "Ready")[:2] == ("False", "MetadataUnavailable")
+
+
+def test_one_bookie_that_reaches_the_metadata_store_proves_that_it_can_be_reached() -> None:
+    cut_off = make.bookie_case(report=make.report(metadata_reachable=False))
+
+    assert said(status(make.fleet(cut_off)), "Ready")[:2] == ("True", "Serving")
+
+
+def near_its_end(*, is_proven: bool) -> FleetPlan:
+    """The last bookie is away, and about to be forgotten."""
+    away = replace(make.sibling("zone-c", 0), pod=None, report=None)
+    plan = fleet.decide(look(make.fleet(zone_c=away), status=status()))
+    looks = [{"by": by, "at": format_time(make.NOW_MS), "references": 0} for by in ("a", "b")] if is_proven else []
+    leaving = LeavingStatus.model_validate(
+        {"state": Departure.RETIRING, "since": format_time(make.NOW_MS), "looks": looks}
+    )
+    return replace(plan, fleet=(*plan.fleet[:3], replace(plan.fleet[3], leaving=leaving)))
+
+
+def test_a_bookie_whose_pod_was_taken_is_not_missed_only_when_that_was_proven() -> None:
+    assert judged(near_its_end(is_proven=True), "Degraded") != ("True", "BookieDown")
+    assert judged(near_its_end(is_proven=False), "Degraded") == ("True", "BookieDown")
+
+
+def test_a_bookie_that_left_by_proof_is_asked_for_no_proof_of_its_volumes() -> None:
+    case = replace(make.sibling("zone-d", 0), is_desired=False, pod=None, report=None, is_listed=True)
+    claims = tuple(replace(one.claim, retired_at="2026-01-01T00:00:00Z") for one in case.volumes if one.claim)
+    volumes = tuple(replace(one, claim=claim) for one, claim in zip(case.volumes, claims, strict=True))
+
+    found = status((*make.fleet(), replace(case, volumes=volumes)))
+
+    assert said(found, "StorageHealthy") == ("True", "Proven", "4 bookies looked at their volumes within 15 minutes")
+
+
+def test_an_ensemble_may_count_on_a_bookie_that_the_spec_does_not_ask_for() -> None:
+    gone = {key: make.unborn(case) for key, case in zip(("zone_b", "zone_c"), make.fleet()[2:], strict=True)}
+    serving = replace(make.sibling("zone-d", 0), is_desired=False)
+
+    assert said(status(make.fleet(**gone)), "Available")[:2] == ("False", "NotEnoughWritable")
+    assert said(status((*make.fleet(**gone), serving)), "Available")[:2] == ("True", "EnsembleWritable")
+
+
+def test_a_held_bookie_stalls_the_fleet_whether_or_not_the_spec_asks_for_it() -> None:
+    case = make.sibling("zone-d", 0)
+    assert case.report is not None
+    held = replace(case, report=replace(case.report, state=State.HELD, verdict=Verdict.STALE), is_desired=False)
+
+    assert said(status((*make.fleet(), held)), "Stalled")[:2] == ("True", "BookieHeld")
+
+
+def test_what_was_not_seen_is_told_by_its_number_and_not_as_a_whole_fleet() -> None:
+    assert "did not see 1 of 4 bookies" in said(status(make.fleet(silent(make.bookie_case()))), "Degraded")[2]
+
+
+def test_a_bookie_that_sleeps_because_its_fleet_does_is_not_missed() -> None:
+    plan = fleet.decide(look(make.fleet(zone_c=replace(make.sibling("zone-c", 0), pod=None, report=None))))
+    asleep = replace(plan, hibernation=replace(plan.hibernation, off=frozenset({"ledgers-zone-c-0"})))
+
+    assert judged(plan, "Degraded") == ("True", "BookieDown")
+    assert judged(asleep, "Degraded")[1] != "BookieDown"
+
+
+def test_where_no_ledger_depends_on_the_bookies_that_lost_their_data_nothing_is_breached() -> None:
+    """Two of one node, which no ack quorum is on alone (spec/operator.md#N8)."""
+    pair = ("ledgers-big-0", "ledgers-big-1")
+    pools = [{"name": "big", "replicas": 6, "perNode": 2}]
+    journaled = make.spec()["storage"] | {"journalWriteData": True}
+    cases = tuple(lost("big", number) if number < 2 else make.sibling("big", number) for number in range(6))
+    seen = look(cases, spec_changes={"replicas": None, "zones": None, "pools": pools, "storage": journaled})
+    marks = tuple(
+        (one.case.name, f"{one.case.pod.uid}/1/{make.NOW_MS}") for one in fleet.assess(seen)[:2] if one.case.pod
+    )
+    clean = DependentsLook(pair, marks, make.NOW_MS, make.NOW_MS, 0, "")
+
+    proven, unproven = fleet.decide(replace(seen, dependents=(clean,))), fleet.decide(seen)
+
+    assert judged(unproven, "Stalled") == judged(unproven, "DataAtRisk") == ("True", "AckQuorumBreached")
+    assert judged(proven, "Stalled")[1] != "AckQuorumBreached"
+    assert judged(proven, "DataAtRisk") == ("True", "AtTolerance")
+
+
+def test_a_whole_fleet_whose_ack_quorum_survives_no_loss_is_not_at_risk() -> None:
+    found = status(spec_changes={"quorum": {"ensembleSize": 3, "writeQuorum": 2, "ackQuorum": 1}})
+
+    assert said(found, "DataAtRisk")[:2] == ("False", "WithinTolerance")
+
+
+def test_a_repair_goes_on_from_its_marks_to_its_stamps() -> None:
+    found = status(make.fleet(make.bookie_case(report=make.report(state=State.STAMPING))))
+
+    assert said(found, "RepairInProgress")[:2] == ("True", "Fencing")
+
+
+def test_of_a_bookie_that_stops_without_an_answer_nobody_knows_whether_it_repaired() -> None:
+    stopping = replace(make.bookie_case(), pod=make.pod(is_terminating=True), report=None)
+
+    assert said(status(make.fleet(stopping)), "RepairInProgress")[0] == "Unknown"
+
+
+@pytest.mark.parametrize("changes", [{"directories_failed": ("/bookie/ledgers/a",)}, {"garbage_held_ledgers": 120}])
+def test_what_another_pod_said_is_no_finding_of_this_one(changes: dict[str, Any]) -> None:
+    found = status(make.fleet(make.bookie_case(report=make.report(pod_uid="the pod before", **changes))))
+
+    assert said(found, "StorageHealthy")[0] == said(found, "DeletionHeld")[0] == "Unknown"
+
+
+def test_volumes_of_another_fleet_are_not_ours_to_prove_and_those_of_our_own_are() -> None:
+    elsewhere = extra(is_ours=False, member=Member("other", True, True))
+
+    assert said(status((*make.fleet(), elsewhere)), "StorageHealthy")[:2] == ("True", "Proven")
+    assert said(status((*make.fleet(), extra())), "StorageHealthy")[:2] == ("Unknown", "NotSeen")
+
+
+def test_nobody_is_told_to_delete_a_pod_whose_volumes_go_with_it() -> None:
+    plan = fleet.decide(look(make.fleet(make.bookie_case(report=make.report(directories_failed=("/ledgers",))))))
+    first = plan.fleet[0]
+    volumes = tuple(replace(one, is_ephemeral=True) for one in first.case.volumes)
+    ephemeral = replace(first, case=replace(first.case, volumes=volumes))
+
+    def told(one: Assessed) -> str:
+        truths = conditions.of(replace(plan, fleet=(one, *plan.fleet[1:])))
+        return next(each.message for each in truths if each.type == "StorageHealthy")
+
+    assert "kubectl delete" in told(first)
+    assert "BookieOperation Replace:" in told(ephemeral)
+    assert "kubectl delete" not in told(ephemeral)
