@@ -3,6 +3,7 @@ half-done."""
 
 import argparse
 import asyncio
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -115,25 +116,15 @@ def test_a_measurement_that_fails_is_told_as_any_other_command() -> None:
         asyncio.run(speed._write(writer, b"payload", arguments))
 
 
-class Gone:
-    """A writer that ended."""
-
-    def poll(self) -> int:
-        return 1
-
-    def send_signal(self, number: int) -> None:
-        raise ProcessLookupError
-
-    def wait(self, timeout: float) -> int:
-        return 1
-
-
 def test_a_run_is_not_stopped_because_one_before_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "stopped").touch()
     monkeypatch.setattr(supervisor, "SAMPLE_S", 0.001)
-    monkeypatch.setattr(supervisor, "_spawn", lambda *_: Gone())
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-
-    assert supervisor.supervise(supervisor.WorkloadRun((), tmp_path, 1, 1), kill_every_s=1, stay=False) is False
+    run = supervisor.WorkloadRun(("--no-such-option",), tmp_path, 1, 1)  # its writers end at once
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        assert supervisor.supervise(run, kill_every_s=1, stay=False) is False
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
     assert not (tmp_path / "stopped").exists()

@@ -1,5 +1,6 @@
 """What an audit writes down: plans, figures, parts; and that a killed audit goes on where it was."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -249,7 +250,7 @@ def test_what_is_written_whole_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[bool] = []
-    monkeypatch.setattr("os.fsync", lambda _: synced.append((tmp_path / "part").exists()))
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append((tmp_path / "part").exists()))
 
     write_whole(tmp_path / "part", b"new")
 
