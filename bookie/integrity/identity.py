@@ -167,6 +167,7 @@ class IdentityStore:
         the marks. Raises VersionConflict when somebody else acted since.
         """
         await self._ensure(paths.cookies(self._root))
+        await self._refuse_another_cookie(seen)
         data = cookie.dump_cookie(new_cookie)
         ops = (
             *self.holder.nobody_registered,
@@ -200,9 +201,17 @@ class IdentityStore:
     async def begin_growth(self, seen: StoredIdentity, new_cookie: Cookie, record: IncarnationRecord) -> None:
         """Begin the incarnation's next boot with a cookie that has more directories, in one transaction. Raises
         VersionConflict when somebody else changed the cookie or the record."""
+        await self._refuse_another_cookie(seen)
         change = _change(self._cookie_path, cookie.dump_cookie(new_cookie), seen.cookie_version)
         boot = _change(self._record_path, cookie.dump_incarnation(record), seen.record_version)
         await self._commit((change, boot), seen, record)
+
+    async def _refuse_another_cookie(self, seen: StoredIdentity) -> None:
+        """Raise VersionConflict unless the cookie is that of `seen`, by its bytes too: one that was removed and made
+        again has the same version, which is all that a transaction compares. Phase one lies between, and takes long."""
+        now = await self.read()
+        if (now.cookie_version, now.cookie_digest) != (seen.cookie_version, seen.cookie_digest):
+            raise self._overtaken()
 
     async def begin_boot(self, seen: StoredIdentity, record: IncarnationRecord) -> None:
         """Begin the incarnation's next boot. Raises VersionConflict when another process of this id was quicker."""

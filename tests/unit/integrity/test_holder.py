@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import Cookie, IncarnationRecord
 from bookie.ports import World
-from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore
+from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore, Op, Stored
 from bookie.sim.node import Simulation
 from story_support import story
 
@@ -358,16 +359,85 @@ async def test_a_second_claim_of_one_process_counts_only_if_it_was_made(stage: S
         await one.claim()
 
 
+class Watched:
+    """A session that notes what it is asked, and lets somebody act just before a transaction."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self.asked: list[tuple[str, str]] = []
+        self.before: Callable[[], Awaitable[object]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def sync(self, path: str) -> None:
+        self.asked.append(("sync", path))
+        await self._store.sync(path)
+
+    async def get(self, path: str) -> Stored:
+        self.asked.append(("get", path))
+        return await self._store.get(path)
+
+    async def transact(self, ops: Sequence[Op]) -> None:
+        if self.before is not None:
+            act, self.before = self.before, None
+            await act()
+        await self._store.transact(ops)
+
+
+async def watched(stage: Stage) -> tuple[IdentityStore, Watched]:
+    store = Watched((await stage.process("watched")).store)
+    retry = MetadataRetry(stage.world.clock)
+    return IdentityStore(store, ROOT, ME, retry, stage.world.clock, boot_id="one"), store  # type: ignore[arg-type]
+
+
+def first_life(seen: StoredIdentity) -> IncarnationRecord:
+    return IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
+
+
+@story(run)
+async def test_every_look_at_the_identity_begins_with_a_sync(stage: Stage) -> None:
+    """Another server of the store may be behind, and show the cookie and the record of before."""
+    identities, store = await watched(stage)
+
+    await identities.read()
+
+    assert store.asked[0] == ("sync", ROOT)
+    assert {paths.cookie(ROOT, ME), RECORD, paths.instance_id(ROOT)} <= {path for _, path in store.asked[1:]}
+
+
 @story(run)
 async def test_a_life_does_not_begin_over_a_cookie_that_changed_since_the_claim(stage: Stage) -> None:
-    one, person = await stage.process("one"), await stage.process("person")
-    seen = await one.claim()
-    await person.store.create(paths.cookie(ROOT, ME), b"a person's", parents=True)
-    record = IncarnationRecord(seen.instance_id, Incarnation(1), BootEpoch(1), boot_id="one")
+    """Also between the last look and the commit."""
+    identities, store = await watched(stage)
+    person = await stage.process("person")
+    seen, _ = await identities.claim(await identities.read(), wait_ms=WAIT_MS)
 
+    async def made() -> None:
+        await person.store.create(paths.cookie(ROOT, ME), b"a person's", parents=True)
+
+    store.before = made
     with pytest.raises(errors.VersionConflict, match="changed the cookie"):
         async with asyncio.timeout(60):
-            await one.identities.begin_incarnation(seen, a_cookie(seen), record)
+            await identities.begin_incarnation(seen, a_cookie(seen), first_life(seen))
+
+
+@pytest.mark.parametrize("what", ["a new life", "growth"])
+@story(run)
+async def test_a_cookie_that_was_made_again_since_the_claim_is_not_written_over(stage: Stage, *, what: str) -> None:
+    """It has the version of the one before, and no grant named it."""
+    one, person = await stage.process("one"), await stage.process("person")
+    path = paths.cookie(ROOT, ME)
+    await person.store.create(path, cookie.dump_cookie(a_cookie(await one.identities.read())), parents=True)
+    seen = await one.claim()
+    await person.store.delete(path)
+    await person.store.create(path, b"a person's")
+
+    begin = one.identities.begin_growth if what == "growth" else one.identities.begin_incarnation
+    with pytest.raises(errors.VersionConflict, match="changed the cookie"):
+        await begin(seen, a_cookie(seen), first_life(seen))
+
+    assert (await person.store.get(path)).data == b"a person's"
 
 
 @pytest.mark.parametrize("what", ["a sign", "a registration", "a read-only registration", "a record that changed"])
