@@ -86,12 +86,13 @@ class IdentityStore:
         found, problem = _load_cookie(stored_cookie, self._cookie_path)
         record, boot_id, broken = _load_record(stored_record, instance_id)
         broken = broken and f"{self._record_path}: {broken}"
+        cookie_version, cookie_digest = _look_of(stored_cookie)
         return StoredIdentity(
             instance_id=instance_id,
             cookie=found,
             cookie_problem=problem or broken,
-            cookie_version=ABSENT if stored_cookie is None else stored_cookie.version,
-            cookie_digest="" if stored_cookie is None else hashlib.sha256(stored_cookie.data).hexdigest(),
+            cookie_version=cookie_version,
+            cookie_digest=cookie_digest,
             record=record,
             record_version=ABSENT if stored_record is None else stored_record.version,
             record_path=self._record_path,
@@ -209,8 +210,9 @@ class IdentityStore:
     async def _refuse_another_cookie(self, seen: StoredIdentity) -> None:
         """Raise VersionConflict unless the cookie is that of `seen`, by its bytes too: one that was removed and made
         again has the same version, which is all that a transaction compares. Phase one lies between, and takes long."""
-        now = await self.read()
-        if (now.cookie_version, now.cookie_digest) != (seen.cookie_version, seen.cookie_digest):
+        await self._retry.read(lambda: self._store.sync(self._root))
+        stored = await self._retry.read(lambda: find(self._store, self._cookie_path))
+        if _look_of(stored) != (seen.cookie_version, seen.cookie_digest):
             raise self._overtaken()
 
     async def begin_boot(self, seen: StoredIdentity, record: IncarnationRecord) -> None:
@@ -306,6 +308,11 @@ def _load_record(stored: Stored | None, instance_id: str) -> tuple[IncarnationRe
         return None, "", str(error)
     is_ours = record.incarnation != _NOT_BEGUN and record.instance_id == instance_id
     return (record if is_ours else None), record.boot_id, ""
+
+
+def _look_of(stored: Stored | None) -> tuple[int, str]:
+    """Return the version and the digest of a cookie: one that was made again may have the version of the other."""
+    return (ABSENT, "") if stored is None else (stored.version, hashlib.sha256(stored.data).hexdigest())
 
 
 def _change(path: str, data: bytes, version: int) -> Op:

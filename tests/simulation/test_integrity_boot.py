@@ -37,7 +37,7 @@ GATED = "gated"
 # Phase one looks at every ledger before the bookie serves, or doubts all of them and examines them later.
 EITHER_FORM = pytest.mark.parametrize("phase_one", [SCAN, BOUND])
 CUTS = 36
-CUT_MS = 5  # apart: claim, marks, cookie, sentinels and marker take less than CUTS of them here, which is asserted
+CUT_MS = 4  # apart: claim, marks, cookie, sentinels and marker take less than CUTS of them here, which is asserted
 
 
 def payload(number: int) -> bytes:
