@@ -43,12 +43,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Four hundred whole lives of a fleet take longer than all other tests together: each commit runs others of them,
+    """Hundreds of whole lives of a fleet take longer than all other tests together: each commit runs others of them,
     and `make simulation SLOW=1` all."""
-    share, seed = config.getoption("--slow-share"), seeds_support.base_seed()
-    left = [one for one in items if _is_drawn(one, share, seed)]
-    config.hook.pytest_deselected(items=[one for one in items if one not in set(left)])
-    items[:] = left
+    share = config.getoption("--slow-share")
+    if share == 1:
+        return  # nothing to draw: no test of its own, and no mutant, pays for a look at the commit
+    seed = seeds_support.base_seed()
+    drawn, left_out = [], []
+    for one in items:
+        (drawn if _is_drawn(one, share, seed) else left_out).append(one)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = drawn
 
 
 def _is_drawn(item: pytest.Item, share: int, seed: int) -> bool:

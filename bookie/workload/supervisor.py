@@ -73,7 +73,7 @@ def supervise(run: WorkloadRun, *, kill_every_s: float, stay: bool) -> bool:
     living, doomed = _spawn(run, LIVING), _spawn(run, ("doomed",))
     kill_s = time.monotonic() + kill_every_s
     try:
-        while not signals and not (run.log / STOP_FILE).exists():
+        while not signals and not was_stopped(run.log):
             time.sleep(SAMPLE_S)
             _print_sample(sample, follower)
             if living.poll() is not None:

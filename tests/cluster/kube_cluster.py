@@ -62,17 +62,14 @@ def up() -> Path:
 
 
 def prepare() -> None:
-    """Build what `up` needs and the cache does not have, minutes the first time. Raises as `up` does."""
-    match kube_home.mode():
-        case kube_home.Mode.NONE:
-            raise kube_errors.NoClusterHere("CLUSTER=none asks for no cluster")
-        case kube_home.Mode.EXISTING:
-            pass
-        case kube_home.Mode.KIND:
-            kube_tools.helm_path()  # these two first: tests without a cluster use them
-            kube_parts.ensure("kstatus")
-            kube_engine.ensure()
-            _built()
+    """Build what `up` needs and the cache does not have, minutes the first time; nothing where `up` makes no cluster.
+    Raises as `up` does."""
+    if kube_home.mode() is not kube_home.Mode.KIND:
+        return
+    kube_tools.helm_path()  # these two first: tests without a cluster use them
+    kube_parts.ensure("kstatus")
+    kube_engine.ensure()
+    _built()
 
 
 def down() -> None:

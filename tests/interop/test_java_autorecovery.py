@@ -11,7 +11,7 @@ from bookie import blocking
 from bookie.base.ids import BookieId, LedgerId
 from bookie.blocking import BlockingClient
 from bookie.cli import main
-from java_departure_support import ENTRIES, Departure, write
+from java_departure_support import ENTRIES, TRIED_MAX, Departure, write
 from local_support import LocalFleet
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -25,12 +25,12 @@ def told(fleet: LocalFleet, capsys: pytest.CaptureFixture[str], *words: str, cod
 
 def leave_open(client: BlockingClient, victim: BookieId) -> LedgerId:
     """A ledger whose writer is gone, with `victim` in its ensemble."""
-    for _ in range(100):
+    for _ in range(TRIED_MAX):
         writer = client.create()
         writer.append_many(list(java_support.payloads(writer.id, ENTRIES)))
         if victim in writer.metadata.last_segment.bookies:
             return writer.id
-    raise AssertionError(f"{victim} is in no ensemble of a hundred: it is gone already")
+    raise AssertionError(f"{victim} is in no ensemble of {TRIED_MAX}: it is gone already")
 
 
 def test_what_a_lost_bookie_held_is_replicated_to_the_others(

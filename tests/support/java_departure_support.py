@@ -20,7 +20,7 @@ from java_operator_support import JavaOperator
 from local_support import LocalFleet
 
 ENTRIES = 30
-_TRIED_MAX = 100
+TRIED_MAX = 100
 _DEADLINE_S = 150  # its sleep, and its polls of three seconds for each ledger that is left
 
 
@@ -73,12 +73,11 @@ class Departure:
 def write(client: BlockingClient, count: int, victim: BookieId, **shape: int) -> list[LedgerId]:
     """Closed ledgers that have `victim` in their ensemble."""
     made: list[LedgerId] = []
-    tried = 0
-    while len(made) < count:
-        tried += 1
-        assert tried <= _TRIED_MAX, f"{victim} is in no ensemble, or in too few: it is gone already"
+    for _ in range(TRIED_MAX):
         with client.create(**shape) as writer:
             writer.append_many(list(java_support.payloads(writer.id, ENTRIES)))
         if victim in writer.metadata.last_segment.bookies:
             made.append(writer.id)
-    return made
+        if len(made) == count:
+            return made
+    raise AssertionError(f"{victim} is in too few ensembles of {TRIED_MAX}: it is gone already")
