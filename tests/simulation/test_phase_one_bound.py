@@ -304,6 +304,9 @@ async def cost_of_a_boot(cluster: SimCluster, count: int) -> tuple[int, float]:
     return keeper.calls - calls, (loop.now_ns - began_ns) / 1e9
 
 
+BESIDE_A_BOOT = 4  # calls that come just before or after the turn in which the bookie serves, by chance of the delays
+
+
 @pytest.mark.parametrize("phase_one", [SCAN, BOUND])
 def test_what_a_boot_asks_grows_with_the_cluster_in_one_form_alone(phase_one: str) -> None:
     costs = []
@@ -312,7 +315,7 @@ def test_what_a_boot_asks_grows_with_the_cluster_in_one_form_alone(phase_one: st
         costs.append(cluster.run(lambda it, count=count: cost_of_a_boot(it, count)))  # type: ignore[misc]
     (few_calls, few_s), (many_calls, many_s) = costs
     if phase_one == SCAN:
-        assert many_calls >= few_calls + 1_990
+        assert many_calls >= few_calls + 1_990 - BESIDE_A_BOOT
     else:
-        assert abs(many_calls - few_calls) <= 4
+        assert abs(many_calls - few_calls) <= BESIDE_A_BOOT
         assert many_s <= 1.2 * few_s
