@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from bookie.base import errors, ids
@@ -277,15 +277,21 @@ def shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
         "ack_quorum": arguments.ack_quorum,
         "digest_type": DigestType[arguments.digest],
         "password": arguments.password.encode("utf-8", "surrogateescape"),
-        "custom": dict(map(_custom, arguments.custom)),
+        "custom": _custom(arguments.custom),
     }
 
 
-def _custom(text: str) -> tuple[str, bytes]:
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise errors.BadInput(f"--custom {text!r} is not of the form KEY=VALUE")
-    return key, value.encode("utf-8", "surrogateescape")
+def _custom(texts: Sequence[str]) -> dict[str, bytes]:
+    """Return what a person says of a ledger, by key. Raises BadInput, also for a key said twice: which is meant?"""
+    found: dict[str, bytes] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise errors.BadInput(f"--custom {text!r} is not of the form KEY=VALUE")
+        if key in found:
+            raise errors.BadInput(f"--custom names {key!r} twice: leave one out")
+        found[key] = value.encode("utf-8", "surrogateescape")
+    return found
 
 
 def _print_entry(arguments: argparse.Namespace, entry: Entry) -> None:

@@ -67,8 +67,8 @@ async def run_dump(arguments: argparse.Namespace) -> int:
 
 
 async def run_restore(arguments: argparse.Namespace) -> int:
-    done = await _restore(arguments, output.read(arguments.file))
-    output.say(arguments, {"ledger": int(arguments.ledger), "restored": done}, "restored" if done else "")
+    if await _restore(arguments, output.read(arguments.file)):
+        output.say(arguments, {"ledger": int(arguments.ledger), "restored": True}, "restored")
     return 0
 
 

@@ -41,7 +41,8 @@ async def run(arguments: argparse.Namespace) -> int:
         wrong = [path for path, acl, is_right in found if acl != _DENIED and not is_right]
         if arguments.fix and wrong:
             owner = ", ".join(store.names) if store.creates_owned else "everybody (zkEnableSecurity=false)"
-            if output.consents(arguments, [f"plan: give {len(wrong)} of {len(found)} nodes to {owner}"]):
+            plan = [f"plan: give {len(wrong)} of {len(found)} nodes to {owner}"]
+            if output.consents(arguments, plan, is_all=False):
                 for path in wrong:
                     await _take(store, path)
                 found = [each async for each in _walk(store, uri.root)]

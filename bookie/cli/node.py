@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bookie.base import errors
+from bookie.base import errors, ids
 from bookie.base.units import format_bytes
 from bookie.cli import output, reports, where
+from bookie.client.repair import forgetting
 from bookie.ports.admin import (
     Compaction,
     DrainAction,
@@ -74,7 +75,6 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     drain.add_argument(
         "--open-ledgers",
         choices=[each.value for each in OpenLedgers],
-        default=OpenLedgers.WAIT.value,
         help="wait until writers close their ledgers or replace the bookie (default), or close the ledgers, which"
         " fences off their writers",
     )
@@ -82,7 +82,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         "--dead", default="", metavar="BOOKIE", help="empty this other bookie instead, which is dead for good"
     )
     drain.add_argument(
-        "--bytes-per-second", type=int, default=0, metavar="N", help="copy at most so many (default: as repairs do)"
+        "--bytes-per-second", type=int, metavar="N", help="copy at most so many (default: as repairs do)"
     )
     scrub = _verb(
         verbs, "scrub", "show how far a bookie has checked every entry's bytes, and which entries are bad", _scrub
@@ -178,10 +178,11 @@ def release_plan(held: GarbageReport) -> list[str]:
 def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     """Exit code 0: the order is taken; of --status: the bookie is empty. 6: it is not, or nobody looked."""
     action = DrainAction.CANCEL if arguments.cancel else DrainAction.LOOK if arguments.status else DrainAction.START
+    refuse_orders(action, arguments)
     order = calls.drain(
         action,
-        bytes_per_second=arguments.bytes_per_second,
-        open_ledgers=OpenLedgers(arguments.open_ledgers),
+        bytes_per_second=arguments.bytes_per_second or 0,
+        open_ledgers=OpenLedgers(arguments.open_ledgers or OpenLedgers.WAIT.value),
         bookie_id=arguments.dead,
     )
     if action is not DrainAction.START or not arguments.dead:
@@ -191,8 +192,21 @@ def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     status = _first_look(bookie, arguments.dead, bookie.ask(order))
     if status.error and is_new:
         bookie.ask(calls.drain(DrainAction.CANCEL, bookie_id=arguments.dead))
-        raise errors.BookieUnavailable(f"{status.error}; nothing was begun")
+        if status.error == str(forgetting.unknown(ids.parse_bookie_id(arguments.dead))):
+            raise errors.NodeMissing(f"{status.error}; nothing was begun")
+        raise errors.GrantRefused("not_begun", f"{status.error}; nothing was begun")
     return tell_drain(arguments, status)
+
+
+def refuse_orders(action: DrainAction, arguments: argparse.Namespace) -> None:
+    """Raise BadInput when the command only looks, or cancels, and is told how to drain: nothing would come of that."""
+    told = {"--open-ledgers": arguments.open_ledgers, "--bytes-per-second": arguments.bytes_per_second}
+    for option, value in told.items():
+        if value is not None and action is not DrainAction.START:
+            raise errors.BadInput(
+                f"{option} is for a drain that begins or goes on: leave it out, or leave out"
+                f" --{'cancel' if arguments.cancel else 'status'} (the same order again changes a drain under way)"
+            )
 
 
 def refuse_itself(dead: str, asked: str) -> None:

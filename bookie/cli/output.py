@@ -202,11 +202,14 @@ def add_consent(parser: argparse.ArgumentParser, *, dry_run: str = "show the pla
     parser.add_argument("--dry-run", action="store_true", help=dry_run)
 
 
-def consents(arguments: argparse.Namespace, plan: Sequence[str]) -> bool:
-    """Show the plan; return True when it is to be done. Raises GrantRefused (exit code 4) without --yes."""
+def consents(arguments: argparse.Namespace, plan: Sequence[str], *, is_all: bool = True) -> bool:
+    """Show the plan; return True when it is to be done. Raises GrantRefused (exit code 4) without --yes. `is_all`:
+    with --dry-run the plan is all that the command finds, so with --json it is the document that it prints."""
     for line in plan:
         tell(line)
     if arguments.dry_run:
+        if arguments.json and is_all:
+            print(json.dumps({"dryRun": True, "plan": list(plan)}))
         return False
     if not arguments.yes:
         raise errors.GrantRefused("not_confirmed", "nothing was done; run the command again with --yes to do this")

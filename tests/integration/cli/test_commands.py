@@ -116,9 +116,11 @@ def test_a_bookie_that_nobody_knows_or_that_lives_is_not_drained_and_no_order_st
 ) -> None:
     at = ("--admin", f"127.0.0.1:{fleet.bookies[0].admin_port}")
 
-    for dead, why in (("nobody:1", "knows no bookie nobody:1"), (fleet.bookies[1].bookie_id, "is alive")):
-        assert main.main(["node", "drain", "--dead", dead, *at]) == 1
-        assert why in capsys.readouterr().err
+    for dead, code, why in (("nobody:1", 3, "knows no bookie nobody:1"), (fleet.bookies[1].bookie_id, 4, "is alive")):
+        assert main.main(["node", "drain", "--dead", dead, *at]) == code
+        said = capsys.readouterr().err
+        assert why in said
+        assert said.endswith("nothing was begun\n"), "and no doubt whether the bookie that was asked runs"
         assert told("node", "drain", "--status", "--dead", dead, *at, code=6)["isDraining"] is False
 
 
@@ -239,7 +241,8 @@ def test_deletions_beyond_a_day_are_held_until_a_person_lets_them_go(fleet: Loca
     assert held["ledgersHeld"] >= 20
     assert "bookie node release-garbage" in held["heldReason"]
     told("node", "release-garbage", *admin, code=4)  # nobody said --yes
-    told("node", "release-garbage", *admin, "--dry-run")
+    shown = told("node", "release-garbage", *admin, "--dry-run")
+    assert (shown["dryRun"], shown["plan"][0]) == (True, held["heldReason"])
     assert told("node", "show", *admin)["garbageHeldLedgers"] == held["ledgersHeld"]
     assert told("node", "release-garbage", *admin, "--yes")["ledgersDeleted"] == held["ledgersHeld"]
     assert told("node", "release-garbage", *admin, "--yes")["ledgersHeld"] == 0
@@ -250,6 +253,7 @@ def test_a_ledger_keeps_what_was_said_about_it(told: Run) -> None:
 
     assert told("ledger", "show", str(made["ledger"]))["custom"] == {"application": "a test", "k": ""}
     told("ledger", "create", "--custom", "nonsense", code=2)
+    told("ledger", "create", "--custom", "k=one", "--custom", "k=two", code=2)
 
 
 def test_sanity_and_speed_leave_no_ledger_behind(fleet: LocalFleet, told: Run) -> None:
@@ -284,7 +288,8 @@ def test_what_a_bookie_holds_is_brought_to_others_while_it_serves(fleet: LocalFl
     told("ledger", "check", str(writer.id), "--read")
 
     told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), code=4)
-    assert told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--dry-run") is None
+    shown = told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--dry-run")
+    assert "of 1 ledgers to other bookies" in shown["plan"][0]
     done = told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--yes")
 
     assert (done["ledgers"], done["moved"], done["entriesCopied"], done["left"]) == (1, 1, 100, [])

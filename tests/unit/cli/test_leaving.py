@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bookie.base.ids import LedgerId
-from bookie.cli import node, references
+from bookie.cli import main, node, references
 from bookie.ports.admin import BlockedLedger, DrainStatus, References
 
 
@@ -40,6 +40,20 @@ def test_an_order_to_empty_a_bookie_that_nobody_knows_is_not_done(capsys: pytest
     assert node.tell_drain(asked(dead="b:1"), refused) == 1
 
     assert "drain --cancel --dead b:1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--open-ledgers", "--bytes-per-second"])
+@pytest.mark.parametrize("only", ["--status", "--cancel"])
+def test_a_look_or_a_cancel_takes_no_order_how_to_drain(
+    option: str, only: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = {"--open-ledgers": "wait", "--bytes-per-second": "0"}[option]
+
+    assert main.main(["node", "drain", only, option, value, "--admin", "127.0.0.1:1"]) == 2
+
+    assert (
+        f"{option} is for a drain that begins or goes on: leave it out, or leave out {only}" in capsys.readouterr().err
+    )
 
 
 def test_what_is_not_moved_is_shown_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:

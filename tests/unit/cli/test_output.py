@@ -50,15 +50,28 @@ def test_a_list_is_one_json_array(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == ROWS
 
 
+def told(*, yes: bool, dry_run: bool, json: bool = False) -> argparse.Namespace:
+    return argparse.Namespace(yes=yes, dry_run=dry_run, json=json)
+
+
 def test_what_destroys_is_not_done_without_yes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(errors.GrantRefused, match="--yes"):
-        output.consents(argparse.Namespace(yes=False, dry_run=False), ["plan: burn it"])
-    assert output.consents(argparse.Namespace(yes=True, dry_run=True), ["plan: burn it"]) is False
-    assert output.consents(argparse.Namespace(yes=True, dry_run=False), ["plan: burn it"]) is True
+        output.consents(told(yes=False, dry_run=False), ["plan: burn it"])
+    assert output.consents(told(yes=True, dry_run=True), ["plan: burn it"]) is False
+    assert output.consents(told(yes=True, dry_run=False), ["plan: burn it"]) is True
 
     said = capsys.readouterr()
     assert said.err.count("plan: burn it") == 3
     assert said.out == ""
+
+
+def test_a_plan_that_is_only_shown_is_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert output.consents(told(yes=True, dry_run=True, json=True), ["plan: burn it", "then leave"]) is False
+
+    assert json.loads(capsys.readouterr().out) == {"dryRun": True, "plan": ["plan: burn it", "then leave"]}
+    assert output.consents(told(yes=True, dry_run=True, json=True), ["plan: burn it"], is_all=False) is False
+    assert output.consents(told(yes=True, dry_run=False, json=True), ["plan: burn it"]) is True
+    assert capsys.readouterr().out == "", "what comes after is the document"
 
 
 def test_without_a_terminal_there_is_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
