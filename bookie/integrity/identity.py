@@ -134,12 +134,12 @@ class IdentityStore:
                     raise
             now = await self.read()
             if now.boot_id == self._boot_id and now.record_version == seen.record_version + 1:
-                # By its bytes too: one that was removed and made again has the same version.
-                is_same = (now.cookie_version, now.cookie_digest) == (seen.cookie_version, seen.cookie_digest)
-                if not is_same or not await self.holder.take_back(CheckOp(self._record_path, now.record_version)):
+                if not _is_same_cookie(now, seen) or not await self.holder.take_back(
+                    CheckOp(self._record_path, now.record_version)
+                ):
                     raise self._overtaken()
                 return now, waited
-            if (now.cookie_version, now.record_version) != (seen.cookie_version, seen.record_version):
+            if not _is_same_cookie(now, seen) or now.record_version != seen.record_version:
                 raise self._overtaken()
             reason = await self.holder.in_the_way()
             if reason and self._clock.monotonic_ns() >= deadline_ns:
@@ -216,10 +216,11 @@ class IdentityStore:
             raise self._overtaken()
 
     async def begin_boot(self, seen: StoredIdentity, record: IncarnationRecord) -> None:
-        """Begin the incarnation's next boot. Raises VersionConflict when another process of this id was quicker."""
-        await self._commit(
-            (_change(self._record_path, cookie.dump_incarnation(record), seen.record_version),), seen, record
-        )
+        """Begin the incarnation's next boot. Raises VersionConflict when another process of this id was quicker, or
+        somebody changed or removed the cookie by which this boot was judged."""
+        boot = _change(self._record_path, cookie.dump_incarnation(record), seen.record_version)
+        judged_by = () if seen.cookie is None else (CheckOp(self._cookie_path, seen.cookie_version),)
+        await self._commit((*judged_by, boot), seen, record)
 
     async def hold(self, record: IncarnationRecord) -> None:
         """Never return; raise RefusedToStart once another process is this bookie.
@@ -272,7 +273,7 @@ class IdentityStore:
                 now = await self.read()
                 if now.record == record:
                     return
-                if (now.cookie_version, now.record_version) != (seen.cookie_version, seen.record_version):
+                if not _is_same_cookie(now, seen) or now.record_version != seen.record_version:
                     raise self._overtaken() from error
                 if reason := await self.holder.in_the_way():
                     raise errors.VersionConflict(
@@ -313,6 +314,11 @@ def _load_record(stored: Stored | None, instance_id: str) -> tuple[IncarnationRe
 def _look_of(stored: Stored | None) -> tuple[int, str]:
     """Return the version and the digest of a cookie: one that was made again may have the version of the other."""
     return (ABSENT, "") if stored is None else (stored.version, hashlib.sha256(stored.data).hexdigest())
+
+
+def _is_same_cookie(now: StoredIdentity, seen: StoredIdentity) -> bool:
+    """By its bytes too: one that was removed and made again has the same version."""
+    return (now.cookie_version, now.cookie_digest) == (seen.cookie_version, seen.cookie_digest)
 
 
 def _change(path: str, data: bytes, version: int) -> Op:

@@ -440,6 +440,31 @@ async def test_a_cookie_that_was_made_again_since_the_claim_is_not_written_over(
     assert (await person.store.get(path)).data == b"a person's"
 
 
+@pytest.mark.parametrize("is_made_again", [True, False])
+@story(run)
+async def test_a_boot_does_not_begin_by_a_cookie_that_is_another_one_now(stage: Stage, *, is_made_again: bool) -> None:
+    """Its verdict is of the cookie that it saw. One made again has the same version: it is told by its bytes, once
+    something else makes this process look (here a session that was lost with our sign)."""
+    identities, store = await watched(stage)
+    person = await stage.process("person")
+    path = paths.cookie(ROOT, ME)
+    await person.store.create(path, cookie.dump_cookie(a_cookie(await identities.read())), parents=True)
+    seen, _ = await identities.claim(await identities.read(), wait_ms=WAIT_MS)
+
+    async def replaced() -> None:
+        await person.store.delete(path)
+        if is_made_again:
+            await person.store.create(path, b"a person's")
+            await person.store.delete(paths.process(ROOT, ME))
+
+    store.before = replaced
+    with pytest.raises(errors.VersionConflict, match="changed the cookie"):
+        async with asyncio.timeout(60):
+            await identities.begin_boot(seen, first_life(seen))
+
+    assert (await identities.read()).record is None, "the boot was not begun"
+
+
 @pytest.mark.parametrize("what", ["a sign", "a registration", "a read-only registration", "a record that changed"])
 @story(run)
 async def test_a_cookie_is_not_made_again_while_a_process_has_the_id_or_had_it_since(
