@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import zlib
 from collections.abc import Generator
 
 import pytest
@@ -46,6 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Hundreds of whole lives of a fleet take longer than all other tests together: each commit runs others of them,
     and `make simulation SLOW=1` all."""
     share = config.getoption("--slow-share")
+    if share < 1:
+        raise pytest.UsageError(f"--slow-share {share}: one in how many? Write a number from 1 on")
     if share == 1:
         return  # nothing to draw: no test of its own, and no mutant, pays for a look at the commit
     seed = seeds_support.base_seed()
@@ -59,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_drawn(item: pytest.Item, share: int, seed: int) -> bool:
     if not (item.nodeid.startswith(OF_OPERATOR) and item.get_closest_marker("slow")):
         return True
-    return zlib.crc32(f"{seed} {item.nodeid}".encode()) % share == 0
+    return seeds_support.is_drawn(item.nodeid, share, seed)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,3 +16,8 @@ def base_seed() -> int:
         return int(text, 0)
     result = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False)
     return zlib.crc32(result.stdout.strip()) % 1_000_000 * 1000 if result.returncode == 0 else 0
+
+
+def is_drawn(name: str, share: int, seed: int) -> bool:
+    """Return True for one in `share` of all names, others with each seed."""
+    return (zlib.crc32(name.encode()) + zlib.crc32(b"%d" % seed)) % share == 0

@@ -1,0 +1,40 @@
+"""Each commit runs a share of the slow simulations of the operator: none is left out for ever, and no other test."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import seeds_support
+
+ROOT = Path(__file__).parents[3]
+# With slow tests; and without.
+FILES = ("tests/simulation/operator/test_fencing.py", "tests/unit/base/test_errors.py")
+
+
+def test_a_share_is_one_in_so_many_and_each_name_has_its_turn() -> None:
+    names = [f"tests/simulation/operator/test_a.py::test[{number}]" for number in range(400)]
+    seeds = [1000 * number for number in range(200)]  # as those of commits are
+
+    drawn = {seed: {name for name in names if seeds_support.is_drawn(name, 4, seed)} for seed in seeds}
+
+    assert all(60 <= len(one) <= 140 for one in drawn.values())
+    assert all(20 <= sum(name in one for one in drawn.values()) <= 80 for name in names)
+
+
+def collected(*options: str) -> set[str]:
+    """Return the tests that a run with these options has."""
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *options, *FILES]
+    done = subprocess.run(
+        words, cwd=ROOT, env=os.environ | {"SIM_SEED": "7"}, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+def test_only_slow_simulations_are_drawn() -> None:
+    every, drawn = collected(), collected("--slow-share=1000000")
+    slow = collected("-m", "slow")
+
+    assert slow
+    assert drawn == every - slow
