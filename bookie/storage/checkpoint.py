@@ -12,7 +12,8 @@ durable prefix alone, and the collector drops a log of which no use is known.
 
 Use, LACs and the locations of ledgers with few entries go into deltas (`deltas`), one row for some thousand ledgers;
 every few checkpoints, and before the log that they name is one that the collector looks at, rows are made of them.
-CRASH: rows first, then the deltas go, then the mark; what both say is the same.
+That comes after (4), when the write cache has room again. CRASH: rows first, then the deltas go; what both say is the
+same.
 
 A failure keeps the generation, the dirty rows and the earned marks (spec/storage.md#E3, E4): the next checkpoint
 finishes this one before it begins another, and no mark moves meanwhile. Facts are written however empty the cache is
@@ -96,14 +97,26 @@ async def checkpoint(
         await _change_entries(partition, written)
         partition.index.deltas.checkpoints += 1
     await _write_rows(partition)
-    if not partition.index.deltas.is_empty and (is_last or _is_due(partition)):
-        await partition.index.write_changed_rows(partition.table.lac_rows_of)
-        partition.end_deltas()
     partition.save_marks()
     await partition.index.flush()
     stats.entries_flushed += sum(len(placed.entry_ids) for placed in written)
+    partition.is_making_rows = not partition.index.deltas.is_empty and (is_last or _is_due(partition))
     partition.rotated_out()
+    if partition.is_making_rows:
+        await _end_deltas(partition)
     return True
+
+
+async def _end_deltas(partition: Partition) -> None:
+    """Make rows of the deltas, which takes long where many ledgers are written: adds go on meanwhile, as the generation
+    that was written has left its half of the memory. After a failure the next checkpoint begins anew with it, and the
+    collector may look at all logs meanwhile: it may have to make the room."""
+    try:
+        await partition.index.write_changed_rows(partition.table.lac_rows_of)
+        partition.end_deltas()
+        await partition.index.flush()
+    finally:
+        partition.is_making_rows = False
 
 
 async def _write_logs(partition: Partition, generation: CacheGeneration) -> list[Placed]:

@@ -38,9 +38,11 @@ _PIECE_SIZE: Final = _NUMBER_SIZE + location.SIZE
 # A ledger with so many entries in one checkpoint, or with more in deltas than a row holds, has its rows written: that
 # costs less an entry then, and no look into its pieces gets long.
 _MANY_COUNT: Final = 16
-_PIECES_BYTES_MAX: Final = 32 * _PIECE_SIZE
-# One step of a checkpoint makes rows of so many entries, 2 ms, and of what is left of a ledger: those that get entries
-# in turn have a whole row at the same checkpoint.
+_PIECES_COUNT_MAX: Final = 32
+# Ledgers that get entries in turn have so many at the same checkpoint, which stopped adds for 0.7 s with 10,000
+# ledgers: each may have some more, up to as many again, by its id.
+_PIECES_BYTES_MAX: Final = tuple((_PIECES_COUNT_MAX + more) * _PIECE_SIZE for more in range(_PIECES_COUNT_MAX))
+# One step of a checkpoint makes rows of so many entries, 2 ms, and of what is left of a ledger.
 _SPLIT_COUNT: Final = 4_096
 # Deltas become rows after so many checkpoints, or with so many ledgers: they are in memory, and a start reads them.
 _CHECKPOINTS_MAX: Final = 32
@@ -123,7 +125,8 @@ class Deltas:
                 end += 1
             pieces = self._pieces.get(ledger_id)
             held = 0 if pieces is None else len(pieces)
-            if end - start < _MANY_COUNT and held + (end - start) * _PIECE_SIZE <= _PIECES_BYTES_MAX:
+            held_max = _PIECES_BYTES_MAX[ledger_id % _PIECES_COUNT_MAX]
+            if end - start < _MANY_COUNT and held + (end - start) * _PIECE_SIZE <= held_max:
                 _extend(few, ledger_id, entry_ids[start:end], locations[start:end])
             elif pieces is None:
                 _extend(many, ledger_id, entry_ids[start:end], locations[start:end])

@@ -71,6 +71,7 @@ class Partition:
         self.flushing: CacheGeneration | None = None
         self.flushing_marks: tuple[JournalPosition, ...] = ()
         self.flushing_log = 0  # the checkpoint writes to this log and later ones
+        self.is_making_rows = False  # of deltas, which name these logs
         self.written: list[Placed] | None = None  # where the entries of `flushing` are, once their bytes are synced
         self.marks: tuple[JournalPosition, ...] = ()  # durable
         self.failure: errors.PartitionFailed | None = None  # its disk takes no writes any more, until a restart
@@ -183,8 +184,10 @@ class Partition:
 
     @property
     def first_open_log(self) -> int:
-        """Return the first log that may still be written; the index knows all that is in the logs before it."""
-        return self.flushing_log if self.flushing is not None else self.writer.first_open_id
+        """Return the first log that may still be written, or of which rows are being made; the index knows all that is
+        in the logs before it."""
+        is_open = self.flushing is not None or self.is_making_rows
+        return self.flushing_log if is_open else self.writer.first_open_id
 
     def is_current(self, place: EntryPlace) -> bool:
         """Return True when the entry's location is still this one: it is not deleted, nor moved to a newer place."""

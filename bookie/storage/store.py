@@ -62,6 +62,7 @@ class EntryStore:
         self._journal_data = options.journal_write_data
         self._cache_bytes_max = options.write_cache_bytes_max
         self._flush_bytes = options.write_cache_bytes_max // 2  # the other half takes adds meanwhile
+        self._alone_bytes_max = options.write_cache_bytes_max * 3 // 2  # no other generation has its half
         self._scattered_flush_bytes = options.write_cache_bytes_max * 3 // 4
         self._pressure_bytes_max = options.pressure_bytes_max
         self._soon: list[Completion] = []
@@ -250,7 +251,10 @@ class EntryStore:
             # Of many ledgers each has an entry or two by then, and what is done once for a ledger is what an add costs.
             if partition.active.size_bytes > self._scattered_flush_bytes or not partition.active.is_scattered:
                 self._checkpointer.request()
-        elif partition.active.size_bytes > self._cache_bytes_max and not self._health.is_stuck:
+            bound = self._alone_bytes_max  # the checkpoint that was asked for waits for other work: rows, another disk
+        else:
+            bound = self._cache_bytes_max
+        if partition.active.size_bytes > bound and not self._health.is_stuck:
             self._health.room.clear()
             self._checkpointer.request()
 

@@ -1,6 +1,7 @@
 """Deltas of the index: with them it says what it would say with rows alone, and also after a crash at any place."""
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -262,8 +263,8 @@ def test_a_log_that_goes_while_rows_are_written_takes_its_use_with_it() -> None:
 
 
 def test_no_step_of_a_checkpoint_makes_rows_of_many_entries() -> None:
-    """Ledgers that get entries in turn are full all at the same checkpoint: what they have is more than one step may
-    make rows of."""
+    """Ledgers that get entries in turn may be full at the same checkpoint (as these are, by their ids): what they have
+    is more than one step may make rows of."""
     steps: list[int] = []
 
     def note(pairs: Sequence[tuple[bytes, bytes]]) -> None:
@@ -271,7 +272,7 @@ def test_no_step_of_a_checkpoint_makes_rows_of_many_entries() -> None:
 
     async def on(machine: Machine) -> None:
         index = Index(watched(await machine.begin().ordered_stores.open("/data/index"), note))
-        many, halves = range(500), (range(250), range(250, 500))
+        many, halves = range(0, 16_000, 32), (range(0, 8_000, 32), range(8_000, 16_000, 32))
         for turn in range(4):  # eight entries each: 32 are in deltas then
             for half in halves:
                 index.change_entries(
@@ -293,6 +294,30 @@ def test_no_step_of_a_checkpoint_makes_rows_of_many_entries() -> None:
         assert max(steps) <= 4_096 + 64
 
     on_machine(on)
+
+
+def test_ledgers_that_get_entries_in_turn_have_their_rows_at_different_checkpoints() -> None:
+    """All at once is a checkpoint that lasts so long that adds wait for it."""
+    rows: list[int] = []
+
+    async def on(machine: Machine) -> None:
+        made: list[int] = []
+
+        def note(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+            made.append(sum(key.startswith(b"E") for key, _ in pairs))
+
+        index = Index(watched(await machine.begin().ordered_stores.open("/data/index"), note))
+        for turn in range(150):
+            made.clear()
+            placed = placed_of({(ledger, turn): Location(1, turn, 9) for ledger in range(320)})
+            assert index.change_entries(placed) == 320
+            rows.append(sum(made))
+        for ledger in (0, 31, 319):
+            assert all(index.locate(LedgerId(ledger), EntryId(turn)) == Location(1, turn, 9) for turn in range(150))
+
+    on_machine(on)
+    assert sum(rows) >= 320 * 2, "each had its rows a few times"
+    assert max(rows) <= 4 * 320 // 10, "at most a tenth of the ledgers at a time, of three or four rows each"
 
 
 # ---- what is in them ------------------------------------------------------------------------------------------------
@@ -369,11 +394,11 @@ def test_a_ledger_with_many_entries_goes_into_rows_with_what_deltas_had_of_it() 
         found.take_written(named)
         return len(few.entry_ids), len(many.entry_ids), len(named)
 
-    assert split(1, range(15)) == (15, 0, 0)
-    assert split(1, range(15, 30)) == (15, 0, 0)
-    assert split(1, range(30, 33)) == (0, 33, 1), "more than one row holds"
-    assert split(1, range(33, 34)) == (1, 0, 0)
-    assert split(1, range(34, 50)) == (0, 17, 1), "many at once"
+    assert split(32, range(15)) == (15, 0, 0)
+    assert split(32, range(15, 30)) == (15, 0, 0)
+    assert split(32, range(30, 33)) == (0, 33, 1), "more than one row holds"
+    assert split(32, range(33, 34)) == (1, 0, 0)
+    assert split(32, range(34, 50)) == (0, 17, 1), "many at once"
     assert split(2, range(16)) == (0, 16, 0)
 
 
@@ -586,6 +611,60 @@ async def test_deltas_name_no_log_that_the_collector_looks_at(bench: Bench) -> N
                 )
                 assert list(stored), f"nobody is known to have entries in log {log_id}"
         assert len(logs) > 3
+
+    await bench.life(work)
+
+
+@story(run, entry_log_bytes_max=5_000)
+async def test_rows_are_made_of_deltas_once_the_write_cache_has_room_and_before_the_collector_looks(
+    bench: Bench,
+) -> None:
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        seen: list[tuple[bool, bool]] = []
+
+        def note(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+            if any(key.startswith(b"E") for key, _ in pairs):
+                named = min(directory.index.deltas.use)
+                seen.append((directory.flushing is None, directory.first_open_log <= named))
+
+        directory.index.store = watched(directory.index.store, note)
+        for turn in range(12):
+            await bench.put_all(store, turn % 3, [turn], payload=bytes(900))
+            await store.flush()
+        assert seen
+        assert seen == [(True, True)] * len(seen)
+
+    await bench.life(work)
+
+
+@story(run, entry_log_bytes_max=5_000)
+async def test_a_disk_that_takes_no_rows_of_deltas_does_not_keep_the_collector_away(bench: Bench) -> None:
+    """It may be what makes the room. Nothing of the deltas is lost meanwhile, and rows are made when there is some."""
+
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        whole = directory.index.store
+
+        def refuse(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+            if any(key.startswith(b"E") for key, _ in pairs):
+                raise DiskFull("no space")
+
+        directory.index.store = watched(whole, refuse)
+        put = 0
+        with contextlib.suppress(DiskFull):
+            for put in range(1, 13):
+                await bench.put_all(store, 7, [put], payload=bytes(900))
+                await store.flush()
+        assert 1 < put < 12
+        assert directory.flushing is None, "what was flushed is durable"
+        assert directory.first_open_log == directory.writer.first_open_id
+        directory.index.store = whole
+        await bench.put_all(store, 8, [0])
+        await store.flush()
+        assert set(directory.index.deltas.use) <= {directory.writer.current_id}
+        for each in range(1, put + 1):
+            assert await bench.read(store, 7, each) == entry(7, each, payload=bytes(900))
 
     await bench.life(work)
 

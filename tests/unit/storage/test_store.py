@@ -1,6 +1,7 @@
 """What the store answers: adds, fences, LACs, reads, limbo, over a faithful simulated disk."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -623,6 +624,26 @@ async def test_adds_beyond_the_write_cache_are_refused_until_the_disk_caught_up(
         assert not store.is_congested
         assert is_plain(store, 7, 40)
         await bench.put_all(store, 7, [99], payload=payload)
+
+    await bench.life(work)
+
+
+@story(run, write_cache_bytes_max=16_384)
+async def test_sockets_wait_before_adds_are_refused_also_while_no_checkpoint_has_begun(bench: Bench) -> None:
+    """The one that was asked for waits for other work: rows that are made of deltas, another directory."""
+
+    async def work(store: EntryStore) -> None:
+        taken, before_it_waits = 0, 0
+        with contextlib.suppress(errors.TooManyRequests):
+            for entry_id in range(100):
+                put(store, 7, entry_id, payload=bytes(500))
+                taken += 1
+                before_it_waits += not store.is_congested
+        assert 16_384 < before_it_waits * 670 < 2 * 16_384, "no other generation has its half of the memory"
+        assert before_it_waits + 4 < taken < 100
+        await store.flush()
+        await store.room()
+        assert not store.is_congested
 
     await bench.life(work)
 
