@@ -12,8 +12,8 @@ durable prefix alone, and the collector drops a log of which no use is known.
 
 Use, LACs and the locations of ledgers with few entries go into deltas (`deltas`), one row for some thousand ledgers;
 every few checkpoints, and before the log that they name is one that the collector looks at, rows are made of them.
-That comes after (4), when the write cache has room again. CRASH: rows first, then the deltas go; what both say is the
-same.
+Under load that comes after (4), when the write cache has room again. CRASH: rows first, then the deltas go; what both
+say is the same.
 
 A failure keeps the generation, the dirty rows and the earned marks (spec/storage.md#E3, E4): the next checkpoint
 finishes this one before it begins another, and no mark moves meanwhile. Facts are written however empty the cache is
@@ -97,23 +97,30 @@ async def checkpoint(
         await _change_entries(partition, written)
         partition.index.deltas.checkpoints += 1
     await _write_rows(partition)
+    if is_last and not partition.index.deltas.is_empty:
+        await _end_deltas(partition)  # nobody waits for room, and it needs no flush of its own
     partition.save_marks()
     await partition.index.flush()
     stats.entries_flushed += sum(len(placed.entry_ids) for placed in written)
-    partition.is_making_rows = not partition.index.deltas.is_empty and (is_last or _is_due(partition))
+    partition.is_making_rows = _is_due(partition)
     partition.rotated_out()
     if partition.is_making_rows:
-        await _end_deltas(partition)
+        await _end_deltas_beside_adds(partition)
     return True
 
 
 async def _end_deltas(partition: Partition) -> None:
-    """Make rows of the deltas, which takes long where many ledgers are written: adds go on meanwhile, as the generation
-    that was written has left its half of the memory. After a failure the next checkpoint begins anew with it, and the
-    collector may look at all logs meanwhile: it may have to make the room."""
+    """Make rows of the deltas, and remove these. CRASH: rows first; what both say is the same."""
+    await partition.index.write_changed_rows(partition.table.lac_rows_of)
+    partition.end_deltas()
+
+
+async def _end_deltas_beside_adds(partition: Partition) -> None:
+    """End the deltas, which takes long where many ledgers are written: adds go on meanwhile, as the generation that was
+    written has left its half of the memory. After a failure the next checkpoint begins anew with it, and the collector
+    may look at all logs meanwhile: it may have to make the room."""
     try:
-        await partition.index.write_changed_rows(partition.table.lac_rows_of)
-        partition.end_deltas()
+        await _end_deltas(partition)
         await partition.index.flush()
     finally:
         partition.is_making_rows = False
