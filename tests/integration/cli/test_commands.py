@@ -242,7 +242,8 @@ def test_deletions_beyond_a_day_are_held_until_a_person_lets_them_go(fleet: Loca
     assert "bookie node release-garbage" in held["heldReason"]
     told("node", "release-garbage", *admin, code=4)  # nobody said --yes
     shown = told("node", "release-garbage", *admin, "--dry-run")
-    assert (shown["dryRun"], shown["plan"][0]) == (True, held["heldReason"])
+    assert shown["dryRun"]
+    assert f"  delete {held['ledgersHeld']} of " in "\n".join(shown["plan"])
     assert told("node", "show", *admin)["garbageHeldLedgers"] == held["ledgersHeld"]
     assert told("node", "release-garbage", *admin, "--yes")["ledgersDeleted"] == held["ledgersHeld"]
     assert told("node", "release-garbage", *admin, "--yes")["ledgersHeld"] == 0
