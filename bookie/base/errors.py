@@ -213,6 +213,10 @@ class NodeMissing(MetadataError):
     retryable = False
 
 
+class BookieUnknown(NodeMissing):
+    """The cluster shows no sign of this bookie: its id may be mistyped."""
+
+
 class NodeExists(MetadataError):
     retryable = False
 

@@ -30,7 +30,7 @@ async def is_registered(store: MetadataStore, root: str, bookie_id: BookieId) ->
 
 
 async def check_known(store: MetadataStore, root: str, bookie_id: BookieId) -> None:
-    """Raise NodeMissing for an id that the cluster does not know. The caller has seen that no ledger names it."""
+    """Raise BookieUnknown for an id that the cluster does not know. The caller has seen that no ledger names it."""
     if bookie_id not in [bookie["id"] for bookie in await list_bookies(store, root)]:
         raise forgetting.unknown(bookie_id)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bookie.base import errors, ids
+from bookie.base import errors
 from bookie.base.units import format_bytes
 from bookie.cli import output, reports, where
 from bookie.ports.admin import (
@@ -191,11 +191,8 @@ def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     status = _first_look(bookie, arguments.dead, bookie.ask(order))
     if status.error and is_new:
         bookie.ask(calls.drain(DrainAction.CANCEL, bookie_id=arguments.dead))
-        # 0.2 s of imports, which no other word of `node` needs.
-        from bookie.client.repair import forgetting
-
-        if status.error == str(forgetting.unknown(ids.parse_bookie_id(arguments.dead))):
-            raise errors.NodeMissing(f"{status.error}; nothing was begun")
+        if status.is_unknown:
+            raise errors.BookieUnknown(f"{status.error}; nothing was begun")
         raise errors.GrantRefused("not_begun", f"{status.error}; nothing was begun")
     return tell_drain(arguments, status)
 

@@ -401,7 +401,8 @@ class DrainStatus:
 
     `is_empty`: it is registered as read-only and takes no adds of recoveries either; a look begun after that and after
     the last change found no ledger that names it or that a recovery under way may close in its name, and no record that
-    cannot be read. `error`: why the drain itself cannot go on now.
+    cannot be read. `error`: why the drain itself cannot go on now; `is_unknown`: because the cluster shows no sign of
+    the bookie that is to be emptied.
     `recovers_open_ledgers`, `asked_bytes_per_second`: the order that is carried out, as it was given. `operator_epoch`:
     of the operator that began the drain; 0 = a person did.
     """
@@ -420,6 +421,7 @@ class DrainStatus:
     recovers_open_ledgers: bool = False
     asked_bytes_per_second: int = 0
     operator_epoch: int = 0
+    is_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -535,7 +535,7 @@ class DrainRequest(_message.Message):
     def __init__(self, action: _Optional[_Union[DrainRequest.Action, str]] = ..., operator_epoch: _Optional[int] = ..., bytes_per_second: _Optional[int] = ..., open_ledgers: _Optional[_Union[DrainRequest.OpenLedgers, str]] = ..., bookie_id: _Optional[str] = ...) -> None: ...
 
 class DrainStatus(_message.Message):
-    __slots__ = ("is_draining", "ledgers_total", "ledgers_left", "entries_copied", "bytes_copied", "bytes_per_second", "open_ledgers", "blocked", "blocked_count", "is_empty", "error", "recovers_open_ledgers", "asked_bytes_per_second", "operator_epoch")
+    __slots__ = ("is_draining", "ledgers_total", "ledgers_left", "entries_copied", "bytes_copied", "bytes_per_second", "open_ledgers", "blocked", "blocked_count", "is_empty", "error", "recovers_open_ledgers", "asked_bytes_per_second", "operator_epoch", "is_unknown")
     IS_DRAINING_FIELD_NUMBER: _ClassVar[int]
     LEDGERS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     LEDGERS_LEFT_FIELD_NUMBER: _ClassVar[int]
@@ -550,6 +550,7 @@ class DrainStatus(_message.Message):
     RECOVERS_OPEN_LEDGERS_FIELD_NUMBER: _ClassVar[int]
     ASKED_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     OPERATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    IS_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     is_draining: bool
     ledgers_total: int
     ledgers_left: int
@@ -564,7 +565,8 @@ class DrainStatus(_message.Message):
     recovers_open_ledgers: bool
     asked_bytes_per_second: int
     operator_epoch: int
-    def __init__(self, is_draining: _Optional[bool] = ..., ledgers_total: _Optional[int] = ..., ledgers_left: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., open_ledgers: _Optional[int] = ..., blocked: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., blocked_count: _Optional[int] = ..., is_empty: _Optional[bool] = ..., error: _Optional[str] = ..., recovers_open_ledgers: _Optional[bool] = ..., asked_bytes_per_second: _Optional[int] = ..., operator_epoch: _Optional[int] = ...) -> None: ...
+    is_unknown: bool
+    def __init__(self, is_draining: _Optional[bool] = ..., ledgers_total: _Optional[int] = ..., ledgers_left: _Optional[int] = ..., entries_copied: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., open_ledgers: _Optional[int] = ..., blocked: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., blocked_count: _Optional[int] = ..., is_empty: _Optional[bool] = ..., error: _Optional[str] = ..., recovers_open_ledgers: _Optional[bool] = ..., asked_bytes_per_second: _Optional[int] = ..., operator_epoch: _Optional[int] = ..., is_unknown: _Optional[bool] = ...) -> None: ...
 
 class FindReferencesRequest(_message.Message):
     __slots__ = ("bookie_id",)

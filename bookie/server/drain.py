@@ -79,7 +79,7 @@ class OwnSide:
 class _Progress:
     """How far one drain is. `begun_by`: epoch of the operator that began it, whoever changed it since; 0 = a person.
     `copied_before`: entries and bytes of evacuations that have ended. `is_known`: the cluster was seen to know the
-    bookie."""
+    bookie. `error`: what it waits for; `is_unknown`: that the cluster shows no sign of the bookie."""
 
     begun_by: int = 0
     is_known: bool = False
@@ -87,6 +87,7 @@ class _Progress:
     evacuation: Evacuation | None = None
     copied_before: tuple[int, int] = (0, 0)
     error: str = ""
+    is_unknown: bool = False
 
     def copied(self) -> tuple[int, int]:
         entries, size = self.copied_before
@@ -178,6 +179,7 @@ class Drain:
             recovers_open_ledgers=self._order.open_ledgers is OpenLedgers.RECOVER,
             asked_bytes_per_second=self._order.asked_bytes_per_second,
             operator_epoch=progress.begun_by,
+            is_unknown=progress.is_unknown,
         )
 
     # ---- the work ----------------------------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ class Drain:
                     try:
                         await self._until_nobody_chooses(order.bookie_id, progress)
                         before = await self._repairs()
-                        progress.error = ""
+                        progress.error, progress.is_unknown = "", False
                         pause_ms = _ERROR_PAUSE_MS
                         while True:
                             before = await self._round(order, evacuation, progress, before)
@@ -224,7 +226,7 @@ class Drain:
                 progress.ledgers.is_empty = False  # nobody looks now, so nobody knows
                 if progress.error != str(error):
                     log.warning("drain waits bookie_id=%s reason=%s", order.bookie_id, error)
-                progress.error = str(error)
+                progress.error, progress.is_unknown = str(error), isinstance(error, errors.BookieUnknown)
             await self._clock.sleep_until(self._clock.monotonic_ns() + pause_ms * NS_PER_MS)
             pause_ms = min(2 * pause_ms, _ERROR_PAUSE_MS_MAX)
 
@@ -250,7 +252,7 @@ class Drain:
             )
 
     async def _check_known(self, bookie_id: BookieId, progress: _Progress) -> None:
-        """Raise NodeMissing for an id that no ledger names and that has no cookie: a mistyped id must not look like a
+        """Raise BookieUnknown for an id that no ledger names and that has no cookie: a mistyped id must not look like a
         bookie that is empty. An operator does not mistype, and asks again when it did not hear that we forgot it."""
         if self._own is not None or progress.begun_by:
             return

@@ -498,6 +498,7 @@ async def test_a_dead_bookie_is_emptied_by_another_and_forgotten(cluster: SimClu
     await asyncio.sleep(5)
     status = await ask(DrainAction.LOOK)
     assert "is alive" in status.error  # nothing is moved while it lives
+    assert not status.is_unknown
     assert (status.entries_copied, status.is_empty, peer.state) == (0, False, State.SERVING)
     assert writer.id in stage.naming()
 
@@ -551,6 +552,7 @@ async def test_a_dead_bookie_that_nobody_knows_is_not_empty(cluster: SimCluster)
 
     assert not status.is_empty
     assert "this cluster knows no bookie mistyped:1" in status.error
+    assert status.is_unknown
 
 
 @story(on_cluster, bookies=4, seed=7)

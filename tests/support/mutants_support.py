@@ -9,7 +9,7 @@ One file of tests/mutants/list has the mutants of one area, as TOML tables:
     file = "bookie/client/write/appender.py"
     old = '''...'''                       # stands exactly once in the file
     new = '''...'''
-    tests = ["tests/unit/...py::test_x"]  # each of them must go red
+    tests = ["tests/unit/...py::test_x"]  # each of them must go red, in one of its cases at least
     equal = "..."                         # instead of tests: why no test can see the difference
 """
 
@@ -23,6 +23,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = ROOT / "tests" / "mutants" / "list"
+
+
+class BadEntry(Exception):
+    """An entry of the list names what cannot be judged."""
 
 
 class DoesNotApply(Exception):
@@ -51,11 +55,19 @@ class Mutant:
 
 
 def parse(text: str) -> list[Mutant]:
-    """Return the mutants of one file of the list."""
-    return [
+    """Return the mutants of one file of the list. Raises BadEntry."""
+    found = [
         Mutant(**{**entry, "rules": tuple(entry.get("rules", ())), "tests": tuple(entry.get("tests", ()))})
         for entry in tomllib.loads(text)["mutant"]
     ]
+    for mutant in found:
+        for test in mutant.tests:
+            if "[" in test:
+                raise BadEntry(
+                    f"{mutant.id}: {test} names one case of a test, and would stand as green whatever happens: name the"
+                    f" test, {test.split('[')[0]}"
+                )
+    return found
 
 
 @functools.cache

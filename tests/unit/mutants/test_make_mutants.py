@@ -94,6 +94,16 @@ def test_the_checkout_is_never_changed_and_an_old_text_must_stand_once() -> None
         variant("twice", old="acked").apply(text)
 
 
+def test_an_entry_that_names_one_case_of_a_test_is_refused() -> None:
+    entry = (
+        '[[mutant]]\nid = "toy"\nwhat = "x"\nfile = "f.py"\nold = "a"\nnew = "b"\ntests = ["tests/test_f.py::test_g{}"]'
+    )
+
+    with pytest.raises(mutants_support.BadEntry, match=r"toy: .*: name the test, tests/test_f.py::test_g$"):
+        mutants_support.parse(entry.format("[1]"))
+    assert mutants_support.parse(entry.format(""))[0].tests == ("tests/test_f.py::test_g",)
+
+
 def test_a_choice_is_by_id_rule_file_or_folder_and_by_what_changed() -> None:
     other = variant("other", rules=("B41",), file="bookie/storage/store.py")
     both = [TOY, other]
