@@ -9,6 +9,7 @@ import pytest
 import java_fleet_support
 import java_support
 import local_support
+import soak_support
 import wait_support
 from bookie import blocking
 from bookie.base.ids import LedgerId
@@ -156,3 +157,15 @@ def test_every_entry_reaches_bookies_of_both_kinds(
         assert read_all(client, made["ledger"], 19) == payloads
         reader = guest.ask("open", ledger=made["ledger"])
         assert guest.read(reader["handle"], 0, 19) == payloads
+
+
+def test_nothing_acknowledged_is_lost_when_bookies_of_both_kinds_are_killed(tmp_path: Path) -> None:
+    with soak_support.soaking(tmp_path, seed=1, official=2) as soak:
+        soak.start_writing(200.0)
+        rounds = [soak.kill_one() for _ in range(3)]
+        verdict = soak.verify()
+
+    kinds = {done.how_after == soak_support.OFFICIAL for done in rounds}
+    assert kinds == {True, False}, "the seed draws both kinds"
+    assert verdict["clean"], verdict
+    assert verdict["verified"] == verdict["acknowledged"] > 300

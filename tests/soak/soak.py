@@ -4,6 +4,7 @@ hostile clients   a bookie meets thousands of idle, cut and slow connections; th
 kills             writers note every acknowledged entry in a log of their own; each round kills one of four bookies with
                   kill -9 at a random moment and starts it again with journalWriteData on or off, as drawn; at the end
                   every noted entry is read back
+mixed kills       the same with two of the four bookies Java's
 chaos             the same writers before bookies on machines and disks of their own: SIGSTOP, cut networks, ZooKeeper
                   frozen and killed, full, slow and failing disks, clocks that jump, no memory and no descriptors left,
                   kill -9, drawn one after the other; needs root
@@ -31,6 +32,8 @@ import hostile_support  # noqa: E402
 import local_support  # noqa: E402
 import soak_support  # noqa: E402
 
+OFFICIAL = 2  # bookies of a mixed fleet that are Java's
+
 Result = tuple[str, bool]  # what was seen, and whether it is good
 
 
@@ -47,16 +50,18 @@ def hostile(folder: Path, connections: int) -> Result:
     return f"{idle} idle connections: {'; '.join(problems) or 'cheap'}", not problems
 
 
-def kills(folder: Path, rounds: int, seed: int, rate_per_s: float) -> Result:
+def kills(folder: Path, rounds: int, seed: int, rate_per_s: float, *, official: int = 0) -> Result:
     began = time.monotonic()
-    with soak_support.soaking(folder, seed=seed) as soak:
+    with soak_support.soaking(folder, seed=seed, official=official) as soak:
         soak.start_writing(rate_per_s)
         for _ in range(rounds):
             print(soak.kill_one(), flush=True)
         verdict = soak.verify()
-    print(f"{rounds} kills in {time.monotonic() - began:.0f} s: {json.dumps(verdict)}", flush=True)
+    of_whom = f", {official} of {soak_support.BOOKIES} bookies official" if official else ""
+    print(f"{rounds} kills in {time.monotonic() - began:.0f} s{of_whom}: {json.dumps(verdict)}", flush=True)
     is_good = bool(verdict["clean"]) and verdict["verified"] > 0
-    return f"{rounds} kills, {verdict['verified']} entries: {'nothing lost' if is_good else 'LOST OR CHANGED'}", is_good
+    told = "nothing lost" if is_good else "LOST OR CHANGED"
+    return f"{rounds} kills{of_whom}, {verdict['verified']} entries: {told}", is_good
 
 
 def chaos(folder: Path, faults: int, seed: int, rate_per_s: float) -> Result:
@@ -96,6 +101,7 @@ def judged(name: str, campaign: Callable[[], Result]) -> Result:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200, help="kills")
+    parser.add_argument("--mixed", type=int, default=40, help="kills in a fleet with official bookies; needs Java")
     parser.add_argument("--connections", type=int, default=10_000, help="idle hostile clients")
     parser.add_argument("--faults", type=int, default=60, help="of the machines")
     parser.add_argument("--seeds", type=int, default=500, help="of the storage engine")
@@ -106,13 +112,18 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        hostile_folder, kills_folder, chaos_folder = (Path(folder) / name for name in ("hostile", "kills", "chaos"))
-        for one in (hostile_folder, kills_folder, chaos_folder):
+        folders = {name: Path(folder) / name for name in ("hostile", "kills", "mixed", "chaos")}
+        for one in folders.values():
             one.mkdir()
         campaigns: list[tuple[int, str, Callable[[], Result]]] = [
-            (arguments.connections, "hostile clients", lambda: hostile(hostile_folder, arguments.connections)),
-            (arguments.rounds, "kills", lambda: kills(kills_folder, arguments.rounds, seed, arguments.rate)),
-            (arguments.faults, "chaos", lambda: chaos(chaos_folder, arguments.faults, seed, arguments.rate)),
+            (arguments.connections, "hostile clients", lambda: hostile(folders["hostile"], arguments.connections)),
+            (arguments.rounds, "kills", lambda: kills(folders["kills"], arguments.rounds, seed, arguments.rate)),
+            (
+                arguments.mixed,
+                "mixed kills",
+                lambda: kills(folders["mixed"], arguments.mixed, seed, arguments.rate, official=OFFICIAL),
+            ),
+            (arguments.faults, "chaos", lambda: chaos(folders["chaos"], arguments.faults, seed, arguments.rate)),
             (arguments.seeds, "storage engine", lambda: engine(seed, arguments.seeds)),
         ]
         results = [judged(name, campaign) for wanted, name, campaign in campaigns if wanted]

@@ -157,14 +157,25 @@ def wait_registered(uri: str, bookie_ids: Sequence[str]) -> None:
 def _write_settings(uri: str, home: Path, port: int, storage: str, more: Mapping[str, str], *, cache_mb: int) -> Path:
     """Write one bookie's settings: journal synced before every answer, no auto-recovery."""
     home.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "metadataServiceUri": uri,
+        "bookiePort": port,
+        "advertisedAddress": "127.0.0.1",
+        "allowLoopback": "true",
+        "journalDirectory": f"{home}/journal",
+        "ledgerDirectories": f"{home}/ledgers",
+        "ledgerStorageClass": storage,
+        "dbStorage_writeCacheMaxSizeMb": cache_mb,
+        "dbStorage_readAheadCacheMaxSizeMb": cache_mb,
+        "dbStorage_rocksDB_blockCacheSize": 16_777_216,
+        "journalSyncData": "true",
+        "autoRecoveryDaemonEnabled": "false",
+        "httpServerEnabled": "false",
+        "zkTimeout": 30_000,
+        "diskUsageThreshold": 0.99,
+        "diskUsageWarnThreshold": 0.98,
+        **more,  # of a name that stands twice Java takes the first value
+    }
     path = settings_of(home.parent, port)
-    path.write_text(
-        f"metadataServiceUri={uri}\nbookiePort={port}\nadvertisedAddress=127.0.0.1\nallowLoopback=true\n"
-        f"journalDirectory={home}/journal\nledgerDirectories={home}/ledgers\n"
-        f"ledgerStorageClass={storage}\n"
-        f"dbStorage_writeCacheMaxSizeMb={cache_mb}\ndbStorage_readAheadCacheMaxSizeMb={cache_mb}\n"
-        "dbStorage_rocksDB_blockCacheSize=16777216\njournalSyncData=true\nautoRecoveryDaemonEnabled=false\n"
-        "httpServerEnabled=false\nzkTimeout=30000\ndiskUsageThreshold=0.99\ndiskUsageWarnThreshold=0.98\n"
-        + "".join(f"{name}={value}\n" for name, value in more.items())
-    )
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     return path

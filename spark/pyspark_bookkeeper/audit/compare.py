@@ -111,6 +111,11 @@ class Comparison:
         """Return True when there is nothing to report."""
         return not any(getattr(one, kind).count for one in self.replicas.values() for kind in KINDS)
 
+    def is_unanswered(self, bookie: BookieId) -> bool:
+        """Return True when the bookie owes no copy, and it is not known whether it has any nevertheless: no finding,
+        as nothing that is promised is in doubt."""
+        return not self.replicas[bookie].expected and (bookie, UNREACHABLE) in self.reasons
+
     def findings(self, ledger: int) -> Iterator[ReplicaFinding]:
         """Return the findings, by bookie, kind and first entry."""
         for bookie, replica in sorted(self.replicas.items()):

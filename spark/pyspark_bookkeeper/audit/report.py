@@ -83,7 +83,18 @@ def _skipped(told: Summary) -> Iterator[str]:
 
 
 def _bookies(told: Summary) -> str:
-    heads = ("bookie", "zone", "registered", "promised", "read", "missing", "corrupt", "not seen", "unexpected")
+    heads = (
+        "bookie",
+        "zone",
+        "registered",
+        "promised",
+        "read",
+        "missing",
+        "corrupt",
+        "not seen",
+        "unexpected",
+        "did not say",
+    )
     return _table(
         heads,
         (
@@ -96,6 +107,7 @@ def _bookies(told: Summary) -> str:
             + _number(bookie["corrupt"], "corrupt")
             + _number(bookie["unreachable"], "unreachable")
             + _number(bookie["unexpected"])
+            + _number(bookie.get(tally.UNANSWERED, 0), "unreachable")
             for name, bookie in told["bookies"].items()
         ),
         numbers_from=3,

@@ -38,7 +38,7 @@ def summarize(plan: AuditPlan, findings: Sequence[ReplicaFinding], figures: Figu
             name: {
                 "zone": plan.zones.get(name, ""),
                 "registered": name in plan.zones,
-                **{what: told.get(name, {}).get(what, 0) for what in ("expected", "read", *KINDS)},
+                **{what: told.get(name, {}).get(what, 0) for what in ("expected", "read", *KINDS, tally.UNANSWERED)},
             }
             for name in names
         },
@@ -75,12 +75,18 @@ def exit_code(summary: Summary, fail_on: Collection[str]) -> int:
     """Return the exit code. `fail_on`: the kinds of findings that count."""
     if any(summary["findings"][kind] for kind in (MISSING, CORRUPT, UNEXPECTED) if kind in fail_on):
         return EXIT_DAMAGE
-    return EXIT_NOT_KNOWN if _is_unknown(summary, fail_on) else 0
+    is_unanswered = UNEXPECTED in fail_on and _unanswering(summary)
+    return EXIT_NOT_KNOWN if is_unanswered or _is_unknown(summary, fail_on) else 0
 
 
 def _is_unknown(summary: Summary, kinds: Collection[str]) -> bool:
     """Return True when findings of `kinds` leave something unknown, and for an audit that looked at nothing."""
     return not audited(summary) or any(summary["findings"][kind] for kind in UNKNOWN_KINDS if kind in kinds)
+
+
+def _unanswering(summary: Summary) -> int:
+    """Return how many bookies did not say whether they have copies that they do not owe."""
+    return sum(bool(one.get(tally.UNANSWERED)) for one in summary["bookies"].values())  # an older summary has none
 
 
 def title(summary: Summary) -> str:
@@ -110,6 +116,8 @@ def sentence(summary: Summary) -> str:
     )
     text += f", {copies['corrupt']:,} corrupt, {copies['unreachable']:,} not to be seen"
     text += f", {copies['unexpected']:,} unexpected"
+    if silent := _unanswering(summary):
+        text += f" ({silent:,} {'bookie' if silent == 1 else 'bookies'} did not say)"
     lost = summary.get("lost", 0)  # a summary of an older release has none
     text += f", {lost:,} entries declared lost" if lost else ""
     unknown = [f"{ledgers[state]:,} {state}" for state in tally.UNKNOWN if ledgers[state]]

@@ -7,6 +7,7 @@ lost                       entries of them that a person declared lost, which no
 copies/<expected | kind>   entries times replicas
 copies/read                copies whose bytes were read
 bookies/<id>/<same>        the same for one bookie
+bookies/<id>/unanswered    ledgers of which it owes no copy, and of which it did not say whether it has any
 replicas/<whole>/<seen>    ledgers by the replicas seen of their weakest entry, of so many promised
 zones/<zone>/<left>        ledgers by what the loss of that zone would leave of it: 0, 1 or 2 (and more)
 reasons/<sentence>         bookies' answers that prove nothing, ledgers that were not audited
@@ -29,6 +30,7 @@ STATES = (CLOSED, OPEN, GONE, *UNKNOWN)
 which entry is its last confirmed one, so the audit looked only at what is before its last ensemble; `young`: its record
 changed within the grace time; `moved`: its record changed at every look; `unreadable`: nobody can read its record."""
 
+UNANSWERED = "unanswered"
 REASONS_MAX = 50
 
 
@@ -49,6 +51,9 @@ def of(comparison: Comparison, state: str, *, write_quorum: int) -> Figures:
                 figures["copies", name] += count
                 figures["bookies", bookie, name] += count
                 kinds.add(name)
+        if comparison.is_unanswered(bookie):
+            figures["bookies", bookie, UNANSWERED] += 1
+            figures.update(reason(comparison.reasons[bookie, UNREACHABLE]))
         if replica.unreachable.count:
             figures.update(reason(comparison.reasons[bookie, UNREACHABLE]))
         if replica.corrupt.count:

@@ -12,7 +12,7 @@ from bookie.base.ids import BookieId, EntryId
 from bookie.metadata import lost_entries
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 from bookie.wire import availability
-from pyspark_bookkeeper.audit import compare
+from pyspark_bookkeeper.audit import compare, tally
 from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding, Unknown
 
 BOOKIES = [BookieId(f"b{number}") for number in range(6)]
@@ -145,6 +145,21 @@ def test_a_bookie_that_does_not_know_is_unreachable_and_neither_missing_nor_clea
     assert list(result.findings(7)) == [ReplicaFinding(7, "b1", UNREACHABLE, 0, 5, 6, "in limbo")]
     assert not result.is_clean
     assert result.replicas_min == 2
+
+
+def test_a_bookie_that_owes_nothing_and_does_not_know_is_no_finding_and_counts_as_unanswered() -> None:
+    metadata = closed("012", last=5, quorum=3)
+    whole = groups_of(set(range(6)))
+    holdings: dict[BookieId, compare.Holding] = dict.fromkeys(BOOKIES[:3], whole)
+    holdings |= {BOOKIES[0]: Unknown("in limbo"), BOOKIES[3]: (), BOOKIES[4]: Unknown("it did not answer")}
+
+    result = compare.compare(metadata, 6, holdings, ZONES, is_final=True)
+    figures = tally.of(result, tally.CLOSED, write_quorum=3)
+
+    assert [one.bookie for one in result.findings(7)] == ["b0"]
+    assert [bookie for bookie in holdings if result.is_unanswered(bookie)] == [BOOKIES[4]]
+    assert {key[1]: count for key, count in figures.items() if key[-1] == tally.UNANSWERED} == {"b4": 1}
+    assert figures["reasons", "it did not answer"] == 1
 
 
 def test_a_ledger_on_a_bookie_that_never_had_it_is_missing_there_and_unexpected_where_it_is() -> None:

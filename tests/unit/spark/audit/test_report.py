@@ -130,6 +130,22 @@ def test_the_title_says_no_more_than_was_seen(
     assert summary.sentence(summarized).startswith(f"{title}. ")
 
 
+def test_a_count_of_unexpected_copies_says_who_was_not_heard() -> None:
+    figures: tally.Figures = Counter(LOOKED_AT)
+    figures["bookies", "b8:1", tally.UNANSWERED] = 3
+    figures["bookies", "b9:1", "expected"] = 1
+
+    summarized = told([], figures)
+
+    assert summarized["outcome"] == summary.WHOLE, "every replica that is promised is there"
+    assert "0 unexpected (1 bookie did not say)" in summary.sentence(summarized)
+    assert summarized["bookies"]["b8:1"][tally.UNANSWERED] == 3
+    assert "did not say" in report.page(summarized)
+    assert summary.exit_code(summarized, ["missing"]) == 0
+    assert summary.exit_code(summarized, ["missing", "unexpected"]) == summary.EXIT_NOT_KNOWN
+    assert "did not say" not in summary.sentence(told([], Counter(LOOKED_AT)))
+
+
 def test_bookies_that_hold_nothing_are_told_of_too() -> None:
     assert list(told()["bookies"]) == ["<i>1", "b2", "idle"]
     assert [bookie["registered"] for bookie in told()["bookies"].values()] == [True, False, False]
