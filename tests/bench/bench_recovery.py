@@ -116,7 +116,8 @@ def _round(side: str, load: Load, timeout_s: float) -> Round:
             begun_s = time.monotonic()
             with _recovery(side, fleet.uri, home) as pid:
                 idle_s = bench_proc.family_cpu_s(pid)
-                asyncio.run(_wait_until_moved(fleet.uri, lost, to_move, timeout_s))
+                with kube_talk.step(f"{side} auto-recovery of {len(to_move):,} ledgers"):
+                    asyncio.run(_wait_until_moved(fleet.uri, lost, to_move, timeout_s))
                 seconds, cpu_s = time.monotonic() - begun_s, bench_proc.family_cpu_s(pid) - idle_s
                 return Round(side, len(to_move), seconds, cpu_s, sum(map(bench_proc.cpu_s, alive)) - before_s)
 
