@@ -106,13 +106,13 @@ def merged(acts: Iterable[Act]) -> list[IdRange]:
 
 def _act(said: dict[str, object]) -> Act:
     bookies, groups, at_ms = said["bookies"], said["entries"], said["atMs"]
-    if not (isinstance(bookies, list) and isinstance(groups, list) and isinstance(at_ms, int)):
+    if not (isinstance(bookies, list) and isinstance(groups, list) and type(at_ms) is int):
         raise TypeError
     by, reason, tool = str(said["by"]), str(said["reason"]), str(said.get("tool", ""))
     claims, gone = said.get("claims", []), said.get("gone", [])
     if not (isinstance(claims, list) and isinstance(gone, list)):
         raise TypeError
-    if not _is_text("".join([by, reason, tool, *map(str, claims), *map(str, gone)])):
+    if not _is_text("".join([by, reason, tool, *(str(one) for each in (bookies, claims, gone) for one in each)])):
         raise ValueError
     runs: list[IdRange] = []
     for group in groups:

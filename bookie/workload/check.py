@@ -37,7 +37,8 @@ class AcknowledgedLedger:
 
 
 def expectations(found: Iterable[records.Record]) -> dict[int, AcknowledgedLedger]:
-    """Gather the records of one writer's log, in their order, by ledger."""
+    """Gather the records of one writer's log, in their order, by ledger. Raises BadInput for a log that says something
+    of a ledger before it was created: a part of it is missing."""
     ledgers: dict[int, AcknowledgedLedger] = {}
     now_ms = 0
     for record in found:
@@ -46,6 +47,11 @@ def expectations(found: Iterable[records.Record]) -> dict[int, AcknowledgedLedge
                 now_ms = wall_ms
             case records.Create(ledger_id, plan, seed):
                 ledgers[ledger_id] = AcknowledgedLedger(ledger_id, plan, seed)
+            case records.Ack() | records.Close() if record.ledger_id not in ledgers:
+                raise errors.BadInput(
+                    f"the oracle's log has a record of ledger {record.ledger_id} and none of its creation: a part of"
+                    " the log is missing, so nothing that it says can be checked"
+                )
             case records.Ack():
                 ledgers[record.ledger_id].acknowledged[record.entry_id] = record
                 ledgers[record.ledger_id].acknowledged_ms[record.entry_id] = now_ms

@@ -10,6 +10,7 @@ Pure: lines in, records out. The writer of the file syncs it.
 """
 
 import json
+import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
@@ -51,6 +52,7 @@ class Fail:
 Record = Time | Create | Ack | Close | Fail
 
 _BY_NAME: dict[str, type[Record]] = {"time": Time, "create": Create, "ack": Ack, "close": Close, "fail": Fail}
+_TYPES = {name: tuple(typing.get_type_hints(record).values()) for name, record in _BY_NAME.items()}
 _NAMES = {record: name for name, record in _BY_NAME.items()}
 
 
@@ -69,6 +71,9 @@ def load_records(lines: Iterable[bytes]) -> Iterator[Record]:
             return
         try:
             name, *fields = json.loads(line)
-            yield _BY_NAME[name](*fields)
-        except (ValueError, KeyError, TypeError) as error:
+            record = _BY_NAME[name](*fields)
+            if tuple(map(type, fields)) != _TYPES[name]:
+                raise TypeError
+            yield record
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise errors.BadInput(f"line {number} of the oracle's log is no record: {line[:80]!r}") from error

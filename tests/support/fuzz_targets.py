@@ -19,11 +19,22 @@ import wire_support
 from bookie.base.errors import BadInput, CorruptFile, DigestMismatch, RefusedToStart, Unauthorized
 from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
 from bookie.base.secret import Secret
-from bookie.integrity import sentinel
-from bookie.metadata import cookie, locations, registration, repair, serde
-from bookie.ports.admin import Sentinel
+from bookie.client.repair import queue_progress
+from bookie.integrity import asides, sentinel
+from bookie.metadata import (
+    cookie,
+    locations,
+    lost_entries,
+    maintenance,
+    paths,
+    position,
+    registration,
+    repair,
+    serde,
+)
+from bookie.ports.admin import Aside, Sentinel
 from bookie.runtime import keystore
-from bookie.storage import block, ledgers, location, versions
+from bookie.storage import block, doubt, ledgers, location, log_use, shapes, versions
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.reader import JournalFile
@@ -32,6 +43,7 @@ from bookie.wire import availability, framing, messages, session, v2, v3
 from bookie.wire.digest import Digest, DigestType
 from bookie.wire.messages import AddRequest, Buffer, ReadRequest, Request, Response
 from bookie.wire.sasl import DigestClient
+from bookie.workload import check, records
 from client_session import ClientSession
 from fuzz_engine import Target
 
@@ -256,11 +268,64 @@ def registrations(data: bytes) -> None:
 
 def repairs(data: bytes) -> None:
     loads: list[Callable[[bytes], object]] = [repair.load_underreplicated, repair.load_lock, repair.load_vote]
-    for load in (*loads, locations.load_rack_mapping):
+    for load in (*loads, repair.load_check_time, locations.load_rack_mapping):
         try:
             load(data)
         except BadInput:
             continue
+
+
+def notes_of_losses(data: bytes) -> None:
+    """What a writer may have put into its ledger's record: taken as a whole, in words that can be shown, or not."""
+    acts = lost_entries.load(data)
+    lost_entries.merged(acts)
+    "".join(
+        word for act in acts for word in (act.by, act.reason, act.tool, *act.bookies, *act.claims, *act.gone)
+    ).encode()
+    if acts:
+        with contextlib.suppress(BadInput):
+            assert lost_entries.load(lost_entries.dump(acts)) == acts
+
+
+def progress_reports(data: bytes) -> None:
+    """One report, and what a person is told of it and of another one together."""
+    usual = queue_progress.Progress(1, 0, 5, 500, 10, 1_000, 2.0, 200.0, 5)
+    found = queue_progress.load_progress(data)
+    queue_progress.together([found])
+    queue_progress.together([usual, found])
+    assert queue_progress.load_progress(queue_progress.dump_progress(found)) == found
+
+
+def names_of_nodes(data: bytes) -> None:
+    """The record of the layout, and names below the root, of any bytes."""
+    name = data.decode("utf-8", "replace")
+    for load in (lambda: paths.load_layout(data), lambda: paths.parse_underreplicated(f"/r/{name}")):
+        with contextlib.suppress(BadInput):
+            load()
+    with contextlib.suppress(BadInput):
+        ledger_id = paths.parse_ledger_path("/r", f"/r/{name}")
+        assert paths.parse_ledger_path("/r", paths.ledger_path("/r", ledger_id)) == ledger_id
+
+
+def small_records(data: bytes) -> None:
+    """Of an index: its doubt, its directories, what a log holds of a ledger."""
+    reads: list[Callable[[bytes], object]] = [
+        doubt.unpack,
+        lambda value: shapes.load(value, "index"),
+        lambda value: log_use.unpack((value[:13], value[13:])),
+    ]
+    for read in reads:
+        try:
+            read(data)
+        except CorruptFile:
+            continue
+
+
+def logs_of_writers(data: bytes) -> None:
+    """What `workload verify` reads, and what it makes of it."""
+    found = list(records.load_records(data.splitlines(keepends=True)))
+    for expected in check.expectations(found).values():
+        expected.acknowledged_before(5)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -478,6 +543,84 @@ _ALL = [
         repairs,
         (),
         _TEXT,
+    ),
+    Target(
+        "notes of losses",
+        [
+            lost_entries.dump(
+                [lost_entries.Act("me", "gone", 5, (BookieId("b:1"),), ((EntryId(3), EntryId(9)),), "tool", ("c",))]
+            )
+        ],
+        notes_of_losses,
+        (),
+        (*_TEXT, b'"\\ud800"', b"1e999"),
+    ),
+    Target(
+        "leases",
+        [maintenance.dump_lease(maintenance.MaintenanceLease(60, "me", "new disks"))],
+        same_again(maintenance.load_lease, maintenance.dump_lease),
+        (BadInput,),
+        _TEXT,
+    ),
+    Target(
+        "positions",
+        [position.dump_position(position.Position("i", Incarnation(3), ((1, 512),), ((2, 1024),)))],
+        same_again(position.load_position, position.dump_position),
+        (BadInput,),
+        (*_TEXT, b"1e999"),
+    ),
+    Target(
+        "orders to stand aside",
+        [asides.dump_aside(Aside(True, "a bad disk", "order-1", 1_700_000_000_000))],
+        same_again(asides.load_aside, asides.dump_aside),
+        (),
+        _TEXT,
+    ),
+    Target(
+        "progress reports",
+        [
+            queue_progress.dump_progress(queue_progress.Progress(1, 0, 5, 500, 10, 1_000, 2.0, 200.0, 5)),
+            queue_progress.dump_progress(queue_progress.Progress(0, 0, 0, 0, None, None, 0.0, 0.0, None)),
+        ],
+        progress_reports,
+        (BadInput,),
+        (*_TEXT, b"null", b"1e999", b"1e308", b"5e-324", b"0", b"true"),
+    ),
+    Target(
+        "names of nodes",
+        [
+            paths.dump_layout(paths.LayoutKind.HIERARCHICAL),
+            b"00/0000/L0007",
+            b"000/0000/0000/0000/L0007",
+            b"urL0000000007",
+        ],
+        names_of_nodes,
+        (),
+        _TEXT,
+    ),
+    Target(
+        "small records of an index",
+        [
+            doubt.Doubt(3, 700, 5).pack(),
+            shapes.dump((shapes.Shape(0, 2), shapes.Shape(700, 3))),
+            b"".join(log_use.pair(3, (LEDGER, (9, EntryId(0), EntryId(5))))),
+        ],
+        small_records,
+        (),
+    ),
+    Target(
+        "logs of writers",
+        [
+            b"".join(
+                map(
+                    records.dump_record,
+                    [records.Time(3), records.Create(7, "close", 5), records.Ack(7, 0, 3, "d"), records.Close(7, 0)],
+                )
+            )
+        ],
+        logs_of_writers,
+        (BadInput,),
+        (*_TEXT, b"null", b"true"),
     ),
     Target(
         "journals",

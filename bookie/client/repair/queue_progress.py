@@ -19,6 +19,10 @@ from bookie.quorum.mending import Mending
 
 # A ledger of small entries and one of large ones follow each other: over a minute the estimate does not jump.
 _WINDOW_S = 60
+_RATE_MIN = 0.01  # entries a second: what stands still
+_RATES = ("entries_per_s", "bytes_per_s")
+_MAYBE_UNKNOWN = ("entries_left", "bytes_left", "seconds_left")
+_NUMBER_END = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def seconds_left(entries_left: int | None, entries_per_s: float) -> int | None:
     """Return how long so many copies take at this speed; None when nobody can say."""
     if entries_left == 0:
         return 0
-    return None if entries_left is None or entries_per_s <= 0 else math.ceil(entries_left / entries_per_s)
+    return None if entries_left is None or entries_per_s < _RATE_MIN else math.ceil(entries_left / entries_per_s)
 
 
 def together(found: Collection[Progress]) -> tuple[int | None, int | None, int | None]:
@@ -118,12 +122,15 @@ def dump_progress(progress: Progress) -> bytes:
 
 
 def load_progress(data: bytes) -> Progress:
-    """Return the progress in `data`. Raises BadInput."""
+    """Return the progress in `data`, which any process with rights on the node may have written. Raises BadInput."""
     try:
         found = json.loads(data)
         values = {each.name: found[each.name] for each in fields(Progress)}
-        if any(value is not None and type(value) not in (int, float) for value in values.values()):
-            raise ValueError("a field is no number")
+        for name, value in values.items():
+            kinds = (int, float) if name in _RATES else (int,)
+            is_unknown = value is None and name in _MAYBE_UNKNOWN
+            if not is_unknown and not (type(value) in kinds and 0 <= value < _NUMBER_END):  # nan is in no range
+                raise ValueError(f"{name} is {value!r}")
         return Progress(**values)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise errors.BadInput(f"the progress of a worker cannot be read ({error}): {data[:80]!r}") from error

@@ -1,6 +1,7 @@
 """How far a worker is with the queue, and until when (docs/RECOVERY.md)."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -87,6 +88,34 @@ def test_workers_on_one_queue_are_faster_together() -> None:
 def test_what_is_no_report_is_refused(data: bytes) -> None:
     with pytest.raises(errors.BadInput):
         queue_progress.load_progress(data)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ledgers_left": None},
+        {"ledgers_left": 1.5},
+        {"entries_left": True},
+        {"entries_left": -1},
+        {"entries_left": 1 << 63},
+        {"bytes_left": "1"},
+        {"entries_per_s": None},
+        {"entries_per_s": float("nan")},
+        {"entries_per_s": float("inf")},
+    ],
+)
+def test_a_report_whose_numbers_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    usual = dataclasses.asdict(Progress(5, 0, 0, 0, 100, 10_000, 2.0, 200.0, 50))
+    queue_progress.load_progress(json.dumps(usual).encode())
+
+    with pytest.raises(errors.BadInput, match=next(iter(wrong))):
+        queue_progress.load_progress(json.dumps({**usual, **wrong}).encode())
+
+
+def test_what_hardly_moves_has_no_time() -> None:
+    assert queue_progress.seconds_left((1 << 63) - 1, 5e-324) is None
+    assert queue_progress.seconds_left(100, 0.0) is None
+    assert queue_progress.seconds_left(100, 0.1) == 1_000
 
 
 def test_what_is_written_can_be_read() -> None:

@@ -97,6 +97,8 @@ def test_words_that_are_no_text_are_refused_as_that() -> None:
         b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,9223372036854775807,1,1]]}]',
         b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,0,1' + b"0" * 4000 + b",0]]}]",
         b'[{"by":"a","reason":"\\ud800","atMs":1,"bookies":[],"entries":[[0,5,1,1]]}]',
+        b'[{"by":"a","reason":"b","atMs":1,"bookies":["\\ud800"],"entries":[[0,5,1,1]]}]',
+        b'[{"by":"a","reason":"b","atMs":true,"bookies":[],"entries":[[0,5,1,1]]}]',
         b'[{"by":"a","reason":"b","atMs":1,"bookies":[],"entries":[[0,5,1,1]]}' + b" " * (512 << 10) + b"]",
     ],
 )

@@ -1,5 +1,8 @@
 """The oracle's verdict: what was acknowledged comes back byte for byte, or is counted and named."""
 
+import pytest
+
+from bookie.base import errors
 from bookie.workload import check, payload, records
 
 SEED = 5
@@ -82,3 +85,9 @@ def test_payloads_differ_by_seed_ledger_and_entry_and_stay_in_bounds() -> None:
 
 def test_a_ledger_that_could_not_be_created_expects_nothing() -> None:
     assert check.expectations([records.Fail(-1, "MetadataError: nobody answers")]) == {}
+
+
+@pytest.mark.parametrize("record", [records.Ack(7, 0, 3, "d"), records.Close(7, 0)])
+def test_a_log_whose_beginning_is_missing_is_refused(record: records.Record) -> None:
+    with pytest.raises(errors.BadInput, match="ledger 7 and none of its creation"):
+        check.expectations([records.Create(8, "steady", 1), record])

@@ -29,7 +29,20 @@ def test_a_record_torn_at_any_byte_never_was() -> None:
         assert list(records.load_records(lines)) == [ALL[1]]
 
 
-@pytest.mark.parametrize("line", [b"{}\n", b"[]\n", b'["what",1]\n', b'["ack",1]\n', b"\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{}\n",
+        b"[]\n",
+        b'["what",1]\n',
+        b'["ack",1]\n',
+        b"\n",
+        b'["ack",7,"0",3,"d"]\n',
+        b'["time",true]\n',
+        b'["close",7,null]\n',
+        b"[" * 100_000 + b"\n",
+    ],
+)
 def test_a_whole_line_that_is_no_record_is_refused_with_its_number(line: bytes) -> None:
     with pytest.raises(errors.BadInput, match="line 2"):
         list(records.load_records([records.dump_record(ALL[0]), line]))
