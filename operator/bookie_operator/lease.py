@@ -6,6 +6,7 @@ cluster, which bookies check (`plan/epoch.py`). No word of a cluster or a bookie
 """
 
 import asyncio
+import datetime as dt
 import logging
 from typing import Any
 
@@ -132,6 +133,8 @@ class LeaderLease:
             "spec": {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": options.LEASE_DURATION_S,
+                # Only that it is another one each time counts: whoever waits sees by it that we live.
+                "renewTime": dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
                 **spec,
             },
         }

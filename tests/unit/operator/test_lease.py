@@ -1,6 +1,8 @@
 """The lease: one holder, numbered terms, and no action on a lease that may be somebody else's."""
 
 import asyncio
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ class Api:
         self.stored: Manifest | None = None
         self.version = 0
         self.is_down = False
+        self.before: Callable[[], None] = lambda: None  # happens while a question is on its way
 
     def _check(self) -> None:
         if self.is_down:
@@ -24,6 +27,7 @@ class Api:
 
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
         self._check()
+        self.before()
         return None if self.stored is None else {**self.stored}
 
     async def create(self, manifest: Manifest) -> Manifest:
@@ -38,7 +42,14 @@ class Api:
             raise KubeError("replace", 409, "moved")
         return self._store(manifest)
 
+    def edit(self, **spec: Any) -> None:
+        """Somebody else's change of the lease."""
+        assert self.stored is not None
+        self._store({**self.stored, "spec": {**self.stored["spec"], **spec}})
+
     def _store(self, manifest: Manifest) -> Manifest:
+        if self.stored is not None and manifest == self.stored:
+            return self.stored  # what changes nothing makes no new version, as in Kubernetes
         self.version += 1
         metadata = {**manifest["metadata"], "resourceVersion": str(self.version)}
         self.stored = {**manifest, "metadata": metadata}
@@ -128,6 +139,76 @@ def test_a_renewal_seen_starts_the_wait_again(clock: Clock) -> None:
     assert asyncio.run(tries()) is False
 
 
+def test_a_leader_that_renews_keeps_the_lease_from_whoever_waits(clock: Clock) -> None:
+    """A renewal that changed nothing was none to it: a second replica took the lease every 20 s."""
+    api = Api()
+    first, second = lease(api, "a"), lease(api, "b")
+
+    async def tries() -> list[tuple[bool, bool]]:
+        await first.acquire()
+        out = []
+        for _ in range(10):
+            out.append((await first._try(), await second._try()))
+            clock.now += options.LEASE_DURATION_S / 4
+        return out
+
+    assert asyncio.run(tries()) == [(True, False)] * 10
+    # The API server takes a metav1.MicroTime, with six digits, and nothing else.
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", api.spec()["renewTime"])
+
+
+def test_the_lease_counts_from_before_the_request(clock: Clock) -> None:
+    """Whoever waits may have seen the renewal as soon as that was sent."""
+    api = Api()
+    one = lease(api)
+
+    def slow() -> None:
+        clock.now += 4
+
+    api.before = slow
+    asyncio.run(one.acquire())
+
+    clock.now += options.LEASE_GIVE_UP_S - 4
+    assert not one.is_held()
+
+
+def test_a_change_by_a_stranger_does_not_end_a_lease_that_is_held_and_gives_none_that_is_over(clock: Clock) -> None:
+    api = Api()
+    one = lease(api)
+
+    async def renews_into_a_conflict() -> bool:
+        assert api.stored is not None
+        was, api.stored = api.stored, {**api.stored}
+        api.stored["metadata"] = {**was["metadata"], "resourceVersion": "of before"}
+        try:
+            return await one._try()
+        finally:
+            api.stored = was
+
+    async def story() -> tuple[bool, bool]:
+        await one.acquire()
+        held = await renews_into_a_conflict()
+        clock.now += options.LEASE_GIVE_UP_S
+        return held, await renews_into_a_conflict()
+
+    assert asyncio.run(story()) == (True, False)
+
+
+def test_who_lost_the_lease_and_loses_the_race_for_it_does_not_hold_it(clock: Clock) -> None:
+    api = Api()
+    one = lease(api)
+
+    async def story() -> bool:
+        await one.acquire()
+        api.edit(holderIdentity="", leaseTransitions=2)
+        assert api.stored is not None
+        api.stored["metadata"] = {"resourceVersion": "of before"}
+        assert one.is_held(), "its time is not over yet"
+        return await one._try()
+
+    assert asyncio.run(story()) is False
+
+
 def test_the_same_pod_takes_its_own_lease_back_at_once_in_a_new_term(clock: Clock) -> None:
     api = Api()
     asyncio.run(lease(api, "a").acquire())
@@ -151,6 +232,71 @@ def test_a_released_lease_is_free(clock: Clock) -> None:
 
     assert not first.is_held()
     assert (second.is_held(), second.term().number) == (True, 2)
+
+
+def test_a_lease_that_is_given_up_is_not_held_from_before_anybody_can_know(clock: Clock) -> None:
+    api = Api()
+    one = lease(api)
+    held: list[bool] = []
+
+    async def story() -> None:
+        await one.acquire()
+        api.before = lambda: held.append(one.is_held())
+        await one.release()
+
+    asyncio.run(story())
+
+    assert held == [False]
+    assert api.spec()["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("holder", ["b", "a"], ids=["another's", "the next life's of this pod"])
+def test_what_is_ours_no_more_is_not_given_up(clock: Clock, holder: str) -> None:
+    api = Api()
+    one = lease(api)
+
+    async def story() -> None:
+        await one.acquire()
+        api.edit(holderIdentity=holder, leaseTransitions=2)
+        if holder == "a":
+            clock.now += options.LEASE_GIVE_UP_S
+        await one.release()
+
+    asyncio.run(story())
+
+    assert api.spec()["holderIdentity"] == holder
+
+
+@pytest.mark.parametrize("change", [{"leaseTransitions": 2}, {"holderIdentity": "c"}], ids=["term", "holder"])
+def test_a_new_holder_or_term_starts_the_wait_again(clock: Clock, change: dict[str, Any]) -> None:
+    api = Api()
+    second = lease(api, "b")
+    api._store({"metadata": {}, "spec": {"holderIdentity": "a", "leaseTransitions": 1}})
+
+    async def tries() -> list[bool]:
+        out = [await second._try()]
+        clock.now += options.LEASE_DURATION_S
+        api.edit(**change)
+        out.append(await second._try())
+        clock.now += options.LEASE_DURATION_S
+        return [*out, await second._try()]
+
+    assert asyncio.run(tries()) == [False, False, False]
+
+
+def test_a_holder_is_waited_for_as_long_as_it_says_itself(clock: Clock) -> None:
+    api = Api()
+    second = lease(api, "b")
+    api._store({"metadata": {}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 60}})
+
+    async def tries() -> list[bool]:
+        out = [await second._try()]
+        for _ in range(2):
+            clock.now += 31
+            out.append(await second._try())
+        return out
+
+    assert asyncio.run(tries()) == [False, False, True]
 
 
 def test_two_that_race_have_one_winner(clock: Clock) -> None:
