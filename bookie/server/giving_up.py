@@ -104,16 +104,20 @@ class GivingUp:
     async def _allowed(self, wanted: Sequence[LedgerId], here: Amount) -> Sequence[LedgerId]:
         """Return the first of `wanted`, so many as may go today, and count them. The rule is the brake's on garbage;
         the count is another, of this process: surplus that went is no sign of a lost store, and holds no garbage."""
-        chosen, size_bytes = frozenset(wanted), 0
-        for partition in self._store.partitions:
-            total_bytes, chosen_bytes = await survey.sizes(partition, chosen)
-            here, size_bytes = here.plus(Amount(0, total_bytes)), size_bytes + chosen_bytes
+        total_bytes, size_bytes = await self._sizes(wanted)
+        here = here.plus(Amount(0, total_bytes))
         day = self._day.at(self._world.clock.monotonic_ns())
         options = self._store.options.brake
         if brake.rule(Amount(len(wanted), size_bytes), here, day, options).reason:
             wanted = wanted[: max(0, options.ledgers_min - day.ledgers)]
+            _, size_bytes = await self._sizes(wanted)  # what stays does not count as gone
         self._day.count(Amount(len(wanted), size_bytes))
         return wanted
+
+    async def _sizes(self, chosen: Sequence[LedgerId]) -> tuple[int, int]:
+        """Return the bytes in logs: of all ledgers, and of the chosen ones."""
+        found = [await survey.sizes(partition, frozenset(chosen)) for partition in self._store.partitions]
+        return sum(total_bytes for total_bytes, _ in found), sum(chosen_bytes for _, chosen_bytes in found)
 
     async def _is_surplus(self, ledger_id: LedgerId) -> bool:
         """Read the record once more, after a sync, in the store of our own cluster."""

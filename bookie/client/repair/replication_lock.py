@@ -59,6 +59,7 @@ class ReplicationLock:
 
     async def confirm(self) -> None:
         """Check that the lock is still ours. Raises LockLost, MetadataError."""
+        await self._store.sync(self.path)  # an older view would show the lock of a session that has ended
         try:
             for check in self.held:
                 await self._store.get(check.path)

@@ -3,6 +3,7 @@
 The storage: `tests/unit/storage/test_giving_up.py`. Whole clusters: `tests/simulation/test_surplus.py`.
 """
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable
@@ -22,15 +23,16 @@ from bookie.ports.metrics import Sample
 from bookie.server import giving_up, surplus
 from bookie.server.giving_up import GivingUp
 from bookie.server.surplus import Surplus
+from bookie.sim.node import ProcessEnd
 from bookie.storage.collect.collector import Collected
 from bookie.storage.collect_options import BrakeOptions
 from bookie.storage.store import EntryStore
-from storage_support import KEY, Bench, entry, run
+from storage_support import KEY, Bench, entry, put, run
 from story_support import story
 
 URI, ROOT = "zk+hierarchical://zk:2181/ledgers", "/ledgers"
 ME, OTHER = BookieId("b1:3181"), BookieId("b2:3181")
-GONE, KEPT = LedgerId(7), LedgerId(8)
+GONE, KEPT, THIRD = LedgerId(7), LedgerId(8), LedgerId(9)
 WAIT_MS = 1_000
 SEEN = Collected(ledgers_seen=2, ledgers_deleted=0, logs_dropped=0)
 CLOSED = LedgerMetadata(1, 1, 1, (Segment(EntryId(0), (OTHER,)),), LedgerState.CLOSED, EntryId(1), 7)
@@ -127,11 +129,13 @@ def test_only_a_closed_record_without_our_name_makes_surplus(record: bytes, is_s
 
 
 class Interfering:
-    """A metadata store that lets somebody act just before one kind of question is passed on."""
+    """A metadata store that lets somebody act just before one kind of question is passed on, or just after the answer
+    of one about a path, before any other task can."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
         self.before: dict[str, Callable[[], Awaitable[None]]] = {}
+        self.after: dict[str, Callable[[], None]] = {}
         self.asked: list[tuple[str, str]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -146,7 +150,10 @@ class Interfering:
         self.asked.append((what, path))
         if what in self.before:
             await self.before.pop(what)()
-        return await self._store.get(path)
+        answer = await self._store.get(path)
+        if path in self.after:
+            asyncio.get_running_loop().call_soon(self.after.pop(path))
+        return answer
 
 
 class Stage:
@@ -163,11 +170,14 @@ class Stage:
         instance_id = await cluster.ensure_cluster(self.theirs, URI, self.bench.node.world.entropy)
         self.driver = GivingUp(self.store, self.ledgers, self.bench.node.world, me=ME, instance_id=instance_id)
         for ledger_id in (GONE, KEPT):
-            await self.bench.put_all(self.store, ledger_id, [0, 1])
-            await self.theirs.create(self.path(ledger_id), serde.dump_ledger(CLOSED), parents=True)
-            self.store.watch_surplus(ledger_id)
+            await self.add(ledger_id)
         await self.store.flush()
         return self
+
+    async def add(self, ledger_id: LedgerId, **shape: Any) -> None:
+        await self.bench.settle(*(put(self.store, ledger_id, entry_id, **shape) for entry_id in (0, 1)))
+        await self.theirs.create(self.path(ledger_id), serde.dump_ledger(CLOSED), parents=True)
+        self.store.watch_surplus(ledger_id)
 
     def path(self, ledger_id: LedgerId) -> str:
         return paths.ledger_path(ROOT, ledger_id)
@@ -287,6 +297,17 @@ async def test_a_copy_that_comes_while_the_lock_is_confirmed_keeps_all(stage: St
 
 
 @story(on_a_stage)
+async def test_nothing_is_awaited_between_the_last_look_at_the_lock_and_the_end_of_the_entries(stage: Stage) -> None:
+    """Whoever has his turn in between may take the lock, hear of entries that are here, and name us for them."""
+    had: list[bool] = []
+    stage.metadata.after[paths.replication_lock(ROOT, GONE)] = lambda: had.append(stage.store.has_entries(GONE))
+
+    assert await stage.driver.run([GONE], SEEN) == 1
+
+    assert had == [False]
+
+
+@story(on_a_stage)
 async def test_the_mark_is_durable_before_an_entry_goes(stage: Stage) -> None:
     marked: list[bool] = []
 
@@ -324,8 +345,62 @@ async def test_nothing_goes_while_the_brake_holds_garbage(stage: Stage) -> None:
 @story(on_a_stage, brake=BrakeOptions(0.1, 1))
 async def test_only_so_many_go_a_day(stage: Stage) -> None:
     assert await stage.driver.run([GONE, KEPT], SEEN) == 1
+    assert not stage.store.is_given_up(KEPT)  # what stays is not even marked
     assert await stage.driver.run([KEPT], SEEN) == 0
     assert stage.store.has_entries(KEPT)
+
+
+@story(on_a_stage, brake=BrakeOptions(0.5, 0))
+async def test_a_day_in_which_more_went_than_may_go_now_lets_nothing_go(stage: Stage) -> None:
+    """Where little is left here, the share of a day is soon behind what went in it."""
+    await stage.add(THIRD)
+    assert await stage.driver.run([GONE], SEEN) == 1
+
+    assert await stage.driver.run([KEPT, THIRD], dataclasses.replace(SEEN, ledgers_seen=0)) == 0
+
+    assert stage.store.has_entries(KEPT)
+    assert stage.store.has_entries(THIRD)
+
+
+@story(on_a_stage, brake=BrakeOptions(0.5, 0))
+async def test_the_bytes_of_a_day_are_bounded_too(stage: Stage) -> None:
+    """Of 20 KiB, of which half may go in a day, 14 are too many and count for nothing then; 6 are not, and 8 more would
+    be."""
+    many = dataclasses.replace(SEEN, ledgers_seen=1_000)
+    six, eight, other = LedgerId(11), LedgerId(12), LedgerId(13)
+    for ledger_id, kib in ((six, 6), (eight, 8), (other, 6)):
+        await stage.add(ledger_id, payload=b"x" * (kib * 512))  # two entries each
+    await stage.store.flush()
+
+    assert await stage.driver.run([other, eight], many) == 0
+    assert await stage.driver.run([six], many) == 1
+    assert await stage.driver.run([eight], many) == 0
+
+
+@story(on_a_stage)
+async def test_what_must_stop_the_node_is_raised(stage: Stage) -> None:
+    async def failed() -> None:
+        raise errors.DiskFailed("the disk failed")
+
+    stage.metadata.before["get"] = failed
+
+    with pytest.raises(errors.DiskFailed):
+        await stage.driver.run([GONE], SEEN)
+
+
+@story(run)
+async def test_what_went_is_gone_after_a_power_cut(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        stores = bench.node.world.metadata_stores
+        stage = await Stage(bench, store, await stores.connect(URI), await stores.connect(URI)).set()
+        assert await stage.driver.run([GONE], SEEN) == 1
+
+    async def look(store: EntryStore) -> None:
+        assert not store.has_entries(GONE)
+        assert store.has_entries(KEPT)
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(look)
 
 
 def test_locks_are_held_of_few_ledgers_at_a_time() -> None:
