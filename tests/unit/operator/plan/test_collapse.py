@@ -45,6 +45,18 @@ def test_half_of_those_that_looked_make_a_collapse(held: tuple[int, ...], is_col
     assert (plan.max_unavailable == 0) is is_collapsed
 
 
+def test_a_report_of_another_pod_makes_no_collapse_and_prevents_none() -> None:
+    one, two, three, four = holding(9, 9, 0, 0)
+
+    def of_before(case: BookieCase) -> BookieCase:
+        assert case.report is not None
+        return replace(case, report=replace(case.report, pod_uid="the pod before"))
+
+    assert stalled(fleet.decide(make.observation((of_before(one), of_before(two), three, four)))) != "MetadataCollapsed"
+    assert stalled(fleet.decide(make.observation((one, *holding(9, 0, 0, 0)[1:])))) != "MetadataCollapsed"
+    assert stalled(fleet.decide(make.observation((one, two, of_before(three), four)))) == "MetadataCollapsed"
+
+
 def waiting(**changes: Any) -> FleetPlan:
     """The first bookie lost its volumes, and waits for a grant with proof enough."""
     before = fleet.decide(make.observation(make.fleet(make.lost_case()))).fleet[0]

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie.ports.admin import Member, MountProof, State
+from bookie.ports.admin import OPERATOR_EPOCH_MAX, Member, MountProof, State
+from bookie_operator.evidence.bookie import ROLLBACK
 from bookie_operator.evidence.facts import BookieCase, Door, NodeFacts, PersistentVolumeFacts
 from bookie_operator.model.operation import OperationStatus
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HistoryEntry, Suspicion
+from bookie_operator.model.status import Approval, BookieClusterStatus, BookieStatus, HistoryEntry, Process, Suspicion
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet, gates, repair, stages
 from bookie_operator.plan.fleet import FleetPlan
@@ -495,3 +496,166 @@ def test_a_grant_for_another_pod_or_other_evidence_is_void(changes: dict[str, st
     (send,) = fleet.decide(situation(status=recorded(**changes))).sends
 
     assert send.grant.id != "recorded"
+
+
+# ---- each word of a gate -----------------------------------------------------------------------------------------
+
+
+def gates_of(seen: Observation, *, accepted: Approval | None = None, **changes: Any) -> list[str]:
+    """The gates that are closed for the first bookie of `seen`, once it is judged, with `changes` of that judgement."""
+    candidate, *others = fleet.assess(seen)
+    candidate = replace(candidate, **changes)
+    return [gate.name for gate in gates.closed(seen, (candidate, *others), candidate, accepted=accepted)]
+
+
+def test_g1_a_bookie_that_heard_of_this_very_operator_may_be_granted() -> None:
+    assert closed(fleet.decide(situation(make.lost_case(operator_epoch_seen=7)))) == []
+
+
+def test_g1_the_last_epoch_that_there_is_closes_nothing() -> None:
+    last = Leadership("me", OPERATOR_EPOCH_MAX)
+
+    assert gates_of(situation(make.lost_case(operator_epoch_seen=OPERATOR_EPOCH_MAX), leadership=last)) == []
+    assert gates_of(situation(make.lost_case(operator_epoch_seen=OPERATOR_EPOCH_MAX + 1), leadership=last)) == [
+        "G1-Leader"
+    ]
+
+
+def test_g2_who_does_not_say_which_store_it_reads_reads_another() -> None:
+    assert gates_of(situation(make.lost_case(instance_id=""))) == ["G2-Metadata"]
+
+
+def test_g2_without_the_list_of_members_losses_may_be_unknown() -> None:
+    assert gates_of(situation(members_problem="nobody answers")) == ["G2-Metadata"]
+
+
+def test_g3_what_was_seen_of_other_evidence_or_twice_is_not_enough() -> None:
+    seen = situation()
+    (known,) = (one.suspicion for one in fleet.assess(seen)[:1])
+    assert known is not None
+
+    assert gates_of(seen, suspicion=known) == []
+    assert gates_of(seen, suspicion=known.model_copy(update={"evidence": "of yesterday"})) == ["G3-Identity"]
+    assert gates_of(seen, suspicion=known.model_copy(update={"observations": 2})) == ["G3-Identity"]
+    assert gates_of(seen, suspicion=None) == ["G3-Identity"]
+
+
+def test_g5_nobody_is_waited_for_while_the_ack_quorum_survives_all_that_are_missing() -> None:
+    quorum = {"quorum": {"ackQuorum": 3}}
+
+    assert closed(fleet.decide(situation(others={"zone_b": silent("zone-b")}, spec=quorum))) == []
+
+
+def test_g5_opens_at_the_moment_that_it_names() -> None:
+    observation = situation(others={"zone_b": silent("zone-b")})
+
+    assert closed(fleet.decide(away(observation, zone_b=599_000))) == ["G5-Peers"]
+    assert closed(fleet.decide(away(observation, zone_b=600_000))) == []
+
+
+def old_volume(name: str = "ledgers") -> dict[str, PersistentVolumeFacts]:
+    return {f"pv-{name}-1": PersistentVolumeFacts(f"pv-{name}-1", f"pv-uid-{name}-1", "Released", "Retain")}
+
+
+def test_g6_the_volume_of_a_claim_that_was_not_replaced_is_no_old_one() -> None:
+    lost = make.lost_case()
+    still = make.volume_case("journal", "journal", report=lost.volumes[0].report)
+    volumes = tuple(still if one.name == "journal" else one for one in lost.volumes)
+
+    assert "G6-OldVolume" not in gates_of(situation(replace(lost, volumes=volumes), old_volumes=old_volume("journal")))
+
+
+def test_g6_opens_at_the_end_of_the_grace_and_not_without_a_beginning() -> None:
+    def after(grace: str, **changes: Any) -> list[str]:
+        spec = {"repair": {"stabilization": "6s", "reattachGrace": grace}}
+        return gates_of(situation(old_volumes=old_volume(), spec=spec), **changes)
+
+    assert after("10s") == []
+    assert after("11s") == ["G6-OldVolume"]
+    assert "G6-OldVolume" in after("10s", suspicion=None)
+
+
+def test_g6_a_claim_with_data_that_the_spec_does_not_name_any_more_closes() -> None:
+    lost = make.lost_case()
+    assert lost.volumes[0].claim is not None
+    marked = replace(lost.volumes[0].claim, name="renamed-ledgers-zone-a-0", marks=make.marks("claim-renamed-1", "fs"))
+    plain = replace(marked, marks=None)
+
+    assert gates_of(situation(replace(lost, other_claims=(marked,)))) == ["G6-OldVolume"]
+    assert gates_of(situation(replace(lost, other_claims=(plain,)))) == []
+
+
+def test_g7_only_those_of_the_same_accepted_loss_heal_beside_each_other() -> None:
+    ours = Approval(operation="lost", uid="uid-1", type="AcceptLoss")
+    theirs = ours.model_copy(update={"uid": "uid-0"})
+    sibling = make.sibling("zone-b", 0)
+    assert sibling.report is not None
+    healing = replace(sibling, report=replace(sibling.report, state=State.REPAIRING, verdict=make.Verdict.RESUME))
+    (send,) = fleet.decide(situation()).sends
+
+    def beside(approval: Approval | None, *, is_granted: bool = True) -> list[str]:
+        seen = situation(others={"zone_b": healing})
+        first, *others = fleet.assess(seen)
+        grant = send.grant.model_copy(update={"approval": approval}) if is_granted else None
+        others = [replace(one, grant=grant) if one.case.name == healing.name else one for one in others]
+        return [gate.name for gate in gates.closed(seen, (first, *others), first, accepted=ours)]
+
+    assert beside(ours) == []
+    assert beside(theirs) == ["G7-Concurrency"]
+    assert beside(None) == ["G7-Concurrency"]
+    assert beside(None, is_granted=False) == ["G7-Concurrency"]
+
+
+def test_g8_a_day_ends_after_24_hours() -> None:
+    assert closed(fleet.decide(situation(status={"history": history(3, ago_ms=gates.DAY_MS)}))) == []
+
+
+def test_g8_a_zone_counts_what_it_gave_up_as_well() -> None:
+    gone = replace(make.sibling("zone-a", 7), is_desired=False)
+    entry = history(1)[0].model_copy(update={"bookie": gone.name})
+    seen = situation(status={"history": (entry,)}, spec={"repair": {"stabilization": "6s", "maxPerDayPerZone": 1}})
+
+    assert gates_of(seen) == []
+    assert gates_of(replace(seen, bookies=(*seen.bookies, gone))) == ["G8-Brake"]
+
+
+def test_g9_where_bookies_decide_by_themselves_the_operator_grants_nothing_without_a_person() -> None:
+    lifecycle = {"terminationGrace": "2m", "deletionProtection": False}
+    local = {"repair": {"regeneration": "BookieLocal"}, "lifecycle": lifecycle}
+
+    assert "G9-Policy" in gates_of(situation(spec=local))
+
+
+def test_g9_a_longer_word_approves_nothing() -> None:
+    seen = situation(spec={"repair": {"regeneration": "Manual"}})
+    digest = fleet.assess(seen)[0].evidence.digest
+
+    def approved(words: str) -> list[str]:
+        return gates_of(
+            replace(seen, cluster=replace(seen.cluster, annotations={"bookie.dev/approved-evidence": words}))
+        )
+
+    assert approved(digest) == []
+    assert approved(f"{digest}0") == ["G9-Policy"]
+    assert approved(digest[:-1]) == ["G9-Policy"]
+
+
+def test_g11_software_that_cannot_keep_what_went_back_in_time_is_not_let_loose_on_it() -> None:
+    seen = situation()
+    evidence = replace(fleet.assess(seen)[0].evidence, profile=ROLLBACK)
+    able = situation(make.lost_case(capabilities=(*gates.CAPABILITIES, gates.STALE_VOLUME)))
+
+    assert gates_of(seen) == []
+    assert "G11-Capability" in gates_of(seen, evidence=evidence)
+    assert "G11-Capability" not in gates_of(able, evidence=evidence)
+
+
+def test_g12_a_process_whose_end_nobody_saw_closes() -> None:
+    seen = situation()
+    live = "pod-2"
+
+    assert gates_of(seen, processes=(Process(pod_uid=live),)) == []
+    assert gates_of(seen, processes=(Process(pod_uid=live), Process(pod_uid="pod-1", node="node-a"))) == [
+        "G12-OldProcess"
+    ]
+    assert gates_of(seen, processes=None) == ["G12-OldProcess"]
