@@ -10,7 +10,7 @@ from bookie_operator.plan import dependents, volume_replacement
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
 from bookie_operator.status import repairs, truth
-from bookie_operator.status.sight import Sight, unknown
+from bookie_operator.status.sight import Sight, is_heard, is_looked_at, unknown
 from bookie_operator.status.truth import Truth
 
 
@@ -88,16 +88,14 @@ def storage_healthy(sight: Sight) -> Truth:
             return Truth(
                 "StorageHealthy", False, "LedgersQuarantined", f"{told}: `bookie node show` in its pod says why"
             )
-    unproven = [one for one in sight.every if one in sight.unlooked or not _is_proven(one)]
+    unproven = [one for one in sight.every if not _is_proven(one)]
     if unproven:
         told = truth.listed(f"{one.case.name}: {_unproven(one)}" for one in unproven)
         return unknown(
             "StorageHealthy", f"the volumes of {len(unproven)} of {len(sight.every)} bookies are not proven: {told}"
         )
-    minutes = LOOK_AGE_MS_MAX // 60_000
-    return Truth(
-        "StorageHealthy", True, "Proven", f"{len(sight.every)} bookies looked at their volumes within {minutes} minutes"
-    )
+    ours, minutes = sum(one.case.is_ours for one in sight.every), LOOK_AGE_MS_MAX // 60_000
+    return Truth("StorageHealthy", True, "Proven", f"{ours} bookies looked at their volumes within {minutes} minutes")
 
 
 def _replacement(one: Assessed, report: StorageReport) -> str:
@@ -117,7 +115,7 @@ def _replacement(one: Assessed, report: StorageReport) -> str:
 def deletion_held(sight: Sight) -> Truth:
     """Report the brake on mass deletion (decision 0014): a bookie keeps ledgers that the metadata store no longer
     has."""
-    reports = [(one, one.case.report) for one in sight.every if one.evidence.digest and one.case.report]
+    reports = [(one, one.case.report) for one in sight.every if is_heard(one) and one.case.report]
     held = [
         f"{one.case.name} keeps {report.garbage_held_ledgers}"
         for one, report in reports
@@ -132,7 +130,9 @@ def deletion_held(sight: Sight) -> Truth:
             " a day. If they should exist, restore the metadata store; if somebody deleted them, `bookie node"
             " release-garbage` in each of these pods lets them go",
         )
-    unlooked = [one.case.name for one, report in reports if report.garbage_held_ledgers < 0 and one.case.is_desired]
+    heard = {one.case.name for one, report in reports if report.garbage_held_ledgers >= 0}
+    asked = [*sight.desired, *(one for one, _ in reports if one not in sight.desired)]
+    unlooked = [one.case.name for one in asked if one.case.name not in heard]
     if why := sight.blindness() or (
         unlooked and f"{', '.join(unlooked)} did not look for deleted ledgers yet, or cannot tell"
     ):
@@ -141,9 +141,9 @@ def deletion_held(sight: Sight) -> Truth:
 
 
 def _is_proven(one: Assessed) -> bool:
-    """Return True when the bookie's volumes are proven valid, and for a bookie that another party runs: the operator
-    cannot judge it."""
-    return one.evidence.conclusion is Conclusion.HEALTHY or not one.case.is_ours
+    """Return True when the bookie's volumes are proven valid, by a look of late, and for a bookie that another party
+    runs: the operator cannot judge it."""
+    return (one.evidence.conclusion is Conclusion.HEALTHY and is_looked_at(one)) or not one.case.is_ours
 
 
 def _unproven(one: Assessed) -> str:

@@ -30,12 +30,12 @@ class Sight:
         every = tuple(one for one in plan.fleet if one.stage is not Stage.RETIRED)
         desired = tuple(one for one in plan.fleet if one.case.is_desired and not one.case.is_leaving)
         silent = tuple(one for one in every if one.stage is Stage.UNREACHABLE)
-        reached = [one.case.report.metadata_reachable for one in every if _is_heard(one) and one.case.report]
+        reached = [one.case.report.metadata_reachable for one in every if is_heard(one) and one.case.report]
         return cls(
             desired=desired,
             every=every,
             silent=silent,
-            unlooked=tuple(one for one in desired if not _is_looked_at(one)),
+            unlooked=tuple(one for one in desired if not is_looked_at(one)),
             living=sum(one.has_lived for one in desired),
             writable=sum(one.stage.is_writable for one in every),
             dataless=tuple(one for one in every if one.is_dataless),
@@ -75,14 +75,15 @@ def _is_taken(one: Assessed) -> bool:
     return one.leaving is not None and one.leaving.is_proven and one.leaving.state.is_near_its_end
 
 
-def _is_heard(one: Assessed) -> bool:
+def is_heard(one: Assessed) -> bool:
     """Return True when the pod that runs now answered."""
     return bool(one.evidence.digest)
 
 
-def _is_looked_at(one: Assessed) -> bool:
+def is_looked_at(one: Assessed) -> bool:
+    """Return True when the pod that runs now answered, and looked at its volumes lately."""
     report = one.case.report
-    return _is_heard(one) and report is not None and report.inspection_age_ms <= LOOK_AGE_MS_MAX
+    return is_heard(one) and report is not None and report.inspection_age_ms <= LOOK_AGE_MS_MAX
 
 
 def _why(unseen: tuple[Assessed, ...]) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import operator_judge_support as judge
 import operator_support as make
-from bookie.ports.admin import Member, State, Verdict
+from bookie.ports.admin import Member, MountProof, State, Verdict
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX, BookieCase
 from bookie_operator.model.status import BookieClusterStatus, ClosedGate, Departure, FailedRollout, LeavingStatus
 from bookie_operator.model.values import format_time
@@ -336,6 +336,31 @@ def test_that_nothing_is_held_is_said_only_when_every_bookie_has_looked() -> Non
     assert new.bookies[0].garbage_held_ledgers is None
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        replace(make.bookie_case(), pod=None, report=None),
+        replace(make.bookie_case(), pod=make.pod(is_terminating=True)),
+    ],
+    ids=["down", "stopping"],
+)
+def test_what_a_bookie_keeps_that_is_away_nobody_knows(case: BookieCase) -> None:
+    found = said(status(make.fleet(replace(case, report=None))), "DeletionHeld")
+
+    assert found[:2] == ("Unknown", "NotSeen")
+    assert "ledgers-zone-a-0 did not look" in found[2]
+
+
+def test_what_a_bookie_keeps_counts_whether_or_not_the_spec_asks_for_it() -> None:
+    case = replace(make.sibling("zone-d", 0), is_desired=False)
+    assert case.report is not None
+    keeps, new = (replace(case, report=replace(case.report, garbage_held_ledgers=count)) for count in (5, -1))
+
+    assert said(status((*make.fleet(), keeps)), "DeletionHeld")[:2] == ("True", "MassDeletionHeld")
+    assert said(status((*make.fleet(), new)), "DeletionHeld")[:2] == ("Unknown", "NotSeen")
+    assert said(status((*make.fleet(), case)), "DeletionHeld")[:2] == ("False", "NothingHeld")
+
+
 # ---- what a person has to do -----------------------------------------------------------------------------------------
 
 
@@ -494,20 +519,19 @@ def test_one_bookie_that_reaches_the_metadata_store_proves_that_it_can_be_reache
     assert said(status(make.fleet(cut_off)), "Ready")[:2] == ("True", "Serving")
 
 
-def near_its_end(*, is_proven: bool) -> FleetPlan:
+def near_its_end(*, is_proven: bool, state: Departure = Departure.RETIRING) -> FleetPlan:
     """The last bookie is away, and about to be forgotten."""
     away = replace(make.sibling("zone-c", 0), pod=None, report=None)
     plan = fleet.decide(look(make.fleet(zone_c=away), status=status()))
     looks = [{"by": by, "at": format_time(make.NOW_MS), "references": 0} for by in ("a", "b")] if is_proven else []
-    leaving = LeavingStatus.model_validate(
-        {"state": Departure.RETIRING, "since": format_time(make.NOW_MS), "looks": looks}
-    )
+    leaving = LeavingStatus.model_validate({"state": state, "since": format_time(make.NOW_MS), "looks": looks})
     return replace(plan, fleet=(*plan.fleet[:3], replace(plan.fleet[3], leaving=leaving)))
 
 
 def test_a_bookie_whose_pod_was_taken_is_not_missed_only_when_that_was_proven() -> None:
     assert judged(near_its_end(is_proven=True), "Degraded") != ("True", "BookieDown")
     assert judged(near_its_end(is_proven=False), "Degraded") == ("True", "BookieDown")
+    assert judged(near_its_end(is_proven=True, state=Departure.DRAINING), "Degraded") == ("True", "BookieDown")
 
 
 def test_a_bookie_that_left_by_proof_is_asked_for_no_proof_of_its_volumes() -> None:
@@ -612,3 +636,51 @@ def test_nobody_is_told_to_delete_a_pod_whose_volumes_go_with_it() -> None:
     assert "kubectl delete" in told(first)
     assert "BookieOperation Replace:" in told(ephemeral)
     assert "kubectl delete" not in told(ephemeral)
+
+
+def test_a_volume_that_is_not_mounted_is_not_healthy() -> None:
+    case = make.bookie_case()
+    first = case.volumes[0]
+    assert first.report is not None
+    missing = replace(first, report=make.changed(first.report, proof=MountProof.MISSING))
+
+    found = status(make.fleet(replace(case, volumes=(missing, *case.volumes[1:]))))
+
+    assert said(found, "StorageHealthy")[:2] == ("False", "MountMissing")
+
+
+def test_the_volumes_of_every_bookie_of_ours_are_to_be_proven_lately() -> None:
+    """Of one that the spec does not ask for, and of one that leaves, as of the others."""
+    case = make.sibling("zone-d", 0)
+    assert case.report is not None
+    late = replace(case, report=replace(case.report, inspection_age_ms=LOOK_AGE_MS_MAX + 60_000))
+
+    for one in (replace(late, is_desired=False), replace(late, is_leaving=True)):
+        value, reason, message = said(status((*make.fleet(), one)), "StorageHealthy")
+        assert (value, reason) == ("Unknown", "NotSeen")
+        assert "1 of 5" in message
+        assert "16 minutes ago" in message
+    just = replace(case, report=replace(case.report, inspection_age_ms=LOOK_AGE_MS_MAX), is_desired=False)
+    assert said(status((*make.fleet(), just)), "StorageHealthy")[:2] == ("True", "Proven")
+
+
+def test_who_looked_is_counted_without_another_fleet() -> None:
+    elsewhere = extra(is_ours=False, member=Member("other", True, True))
+
+    assert "4 bookies looked" in said(status((*make.fleet(), elsewhere)), "StorageHealthy")[2]
+
+
+def test_a_bookie_that_leaves_is_no_more_of_the_fleet_that_is_wanted() -> None:
+    found = status(make.fleet(zone_c=replace(make.sibling("zone-c", 0), is_leaving=True)))
+
+    assert "of 3 bookies take writes" in said(found, "Ready")[2]
+
+
+def test_a_fleet_of_which_only_former_pods_answered_was_not_seen() -> None:
+    cases = tuple(
+        replace(case, report=replace(case.report, pod_uid="the pod before"))
+        for case in make.fleet()
+        if case.report is not None
+    )
+
+    assert "saw none of 4 bookies" in said(status(cases), "Degraded")[2]
