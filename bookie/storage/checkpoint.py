@@ -31,7 +31,6 @@ from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
 from bookie.storage import run
 from bookie.storage.entrylog import format as log_format
-from bookie.storage.index import Index
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.log_use import LogUse
@@ -196,13 +195,6 @@ def _is_due(partition: Partition) -> bool:
     """Return True when the deltas should become rows: there are many, or they name a log that is full."""
     deltas = partition.index.deltas
     return deltas.are_many or any(log_id != partition.writer.current_id for log_id in deltas.use)
-
-
-async def put_in_batches(index: Index, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-    """Put rows into the index; let other tasks run between batches."""
-    for start in range(0, len(pairs), INDEX_BATCH_COUNT):
-        index.put_many(pairs[start : start + INDEX_BATCH_COUNT])
-        await pause()
 
 
 async def _write_rows(partition: Partition) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from bookie.base.ids import LedgerId
 from bookie.storage import limits
-from bookie.storage.checkpoint import INDEX_BATCH_COUNT, put_in_batches
+from bookie.storage.checkpoint import INDEX_BATCH_COUNT
 from bookie.storage.doubt import Doubt
-from bookie.storage.ledgers import DOUBT, FENCED, GIVEN_UP, LIMBO, NAMED_AGAIN, STATE_LOST
+from bookie.storage.ledgers import DOUBT, FENCED, GIVEN_UP, LIMBO, NAMED_AGAIN, STATE_LOST, Ledger
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 
@@ -79,7 +79,7 @@ async def mark_given_up(
     CRASH: the mark is in the index alone, before an entry goes, so whatever is cut afterwards leaves the mark. A mark
     without a deletion costs a "no" about a closed ledger that does not name us.
     """
-    rows: dict[int, list[tuple[bytes, bytes]]] = {}
+    marked: dict[int, list[Ledger]] = {}
     for ledger_id in ledger_ids:
         partition = partitions[number_of(ledger_id)]
         ledger = partition.table.find(ledger_id)
@@ -89,9 +89,9 @@ async def mark_given_up(
         partition.begin_giving_up()
         ledger.flags = (ledger.flags | GIVEN_UP | FENCED) & ~NAMED_AGAIN
         partition.table.changed(ledger)
-        rows.setdefault(partition.number, []).extend(partition.table.rows_of([ledger]))
-    for number in sorted(rows):
-        await put_in_batches(partitions[number].index, rows[number])
+        marked.setdefault(partition.number, []).append(ledger)
+    for number in sorted(marked):
+        await _put_rows(partitions[number], marked[number])
         await flush(partitions[number])
 
 
@@ -102,7 +102,7 @@ async def _mark(
     wanted = list(wanted)
     for ledger_id, _, _, master_key in wanted:
         limits.check_mark(ledger_id, master_key, epoch)
-    rows: dict[int, list[tuple[bytes, bytes]]] = {}
+    marked: dict[int, list[Ledger]] = {}
     for count, (ledger_id, fence, limbo, master_key) in enumerate(wanted, 1):
         partition = partitions[number_of(ledger_id)]
         ledger = partition.table.find(ledger_id)
@@ -117,9 +117,24 @@ async def _mark(
             ledger.flags |= LIMBO
             ledger.limbo_epoch = epoch
         partition.table.changed(ledger)
-        rows.setdefault(partition.number, []).extend(partition.table.rows_of([ledger]))
+        marked.setdefault(partition.number, []).append(ledger)
         if count % INDEX_BATCH_COUNT == 0:
             await pause()
-    for number in sorted(rows):
-        await put_in_batches(partitions[number].index, rows[number])
-    return [partitions[number] for number in sorted(rows)]
+    for number in sorted(marked):
+        await _put_rows(partitions[number], marked[number])
+    return [partitions[number] for number in sorted(marked)]
+
+
+async def _put_rows(partition: Partition, marked: Sequence[Ledger]) -> None:
+    """Put the rows of marked ledgers into the index; let other tasks run between batches.
+
+    Each row is packed just before its write: one packed earlier would undo what came for the ledger meanwhile, a fence
+    say, and what a checkpoint has written since with its mark moved past it. A ledger that has left memory since was
+    written by such a checkpoint, or is deleted and must not come back.
+    """
+    known = partition.table.known
+    for start in range(0, len(marked), INDEX_BATCH_COUNT):
+        batch = marked[start : start + INDEX_BATCH_COUNT]
+        present = [ledger for ledger in batch if known.get(ledger.ledger_id) is ledger]
+        partition.index.put_many(partition.table.rows_of(present))
+        await pause()
