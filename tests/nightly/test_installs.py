@@ -3,6 +3,7 @@ a resource that is deleted and applied again."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import secrets
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 import kube_images
 import kube_load
+from bookie_operator.options import LEASE_DURATION_S as DURATION_S
 from fleet_support import Fleet
 from kube_setup import NAMESPACE, OPERATOR_NAMESPACE, OPERATOR_RELEASE
 
@@ -82,13 +84,26 @@ def test_a_second_operator_minds_its_own_namespace(namespaces: None, fleet: Flee
     assert fleet.uids() == before
 
 
+def _since(began: str, fleet: Fleet, here: str, words: str) -> float:
+    """Seconds from one renewal of the operator's lease to the last one."""
+    first, last = (
+        dt.datetime.fromisoformat(one) for one in (began, fleet.types(f"kubectl get lease {here} {words}").split()[1])
+    )
+    return (last - first).total_seconds()
+
+
 @pytest.mark.operator_lives
 def test_the_second_of_two_operators_goes_on_when_the_one_that_leads_is_killed(fleet: Fleet) -> None:
     here, pod = f"--namespace {OPERATOR_NAMESPACE}", "ledgers-zone-b-0"
     scales = f"helm upgrade {OPERATOR_RELEASE} charts/bookie-operator {here} --reuse-values --wait --set replicas="
     lives = fleet.incarnations()
+    words = "-o jsonpath='{.items[0].spec.leaseTransitions} {.items[0].spec.renewTime}'"
     fleet.types(f"{scales}2")
     try:
+        # Two durations of a lease are long enough for whoever waits to take one that it does not see renewed.
+        term, began = fleet.types(f"kubectl get lease {here} {words}").split()
+        fleet.sees("the leader to renew for two durations", lambda: _since(began, fleet, here, words) > 2 * DURATION_S)
+        assert fleet.types(f"kubectl get lease {here} {words}").split()[0] == term, "the leader lives, and stays"
         leader = fleet.status()["operator"]["leader"]
         names = fleet.types(f"kubectl get pods {here} -o jsonpath='{{.items[*].metadata.name}}'").split()
         (leading,) = [one for one in names if one in leader]
