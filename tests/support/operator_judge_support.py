@@ -55,8 +55,11 @@ def _all(seen: Observation, status: BookieClusterStatus, said: dict[str, tuple[s
 def _of_data(
     seen: Observation, said: dict[str, tuple[str, str]], ours: list[BookieCase], silent: list[BookieCase]
 ) -> Iterator[str]:
+    desired = [case for case in ours if case.is_desired and not case.is_leaving]
     if said["StorageHealthy"][0] == "True" and not all(_is_proven(case) for case in ours):
         yield "StorageHealthy without a valid, fresh report of every bookie"
+    if said["DeletionHeld"][0] == "False" and not all(_told_of_garbage(case) for case in desired):
+        yield "DeletionHeld is denied, and of a bookie nobody knows what it keeps"
     fine = [kind for kind in ("Degraded", "DataAtRisk", "RepairInProgress") if said[kind][0] == "False"]
     for kind in fine:
         if silent:
@@ -75,6 +78,10 @@ def _of_data(
 def _answers(case: BookieCase) -> bool:
     report, pod = case.report, case.pod
     return report is not None and pod is not None and report.pod_uid == pod.uid
+
+
+def _told_of_garbage(case: BookieCase) -> bool:
+    return _answers(case) and case.report is not None and case.report.garbage_held_ledgers >= 0
 
 
 def _is_going(case: BookieCase) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import operator_judge_support as judge
 import operator_support as make
-from bookie.ports.admin import Member, MountProof, State, Verdict
+from bookie.ports.admin import Member, MountProof, State, StorageReport, Verdict
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX, BookieCase
 from bookie_operator.model.status import BookieClusterStatus, ClosedGate, Departure, FailedRollout, LeavingStatus
 from bookie_operator.model.values import format_time
@@ -224,6 +224,7 @@ def variants(case: BookieCase) -> list[BookieCase]:
         replace(case, report=replace(report, pod_uid="another")),
         replace(case, report=replace(report, inspection_age_ms=LOOK_AGE_MS_MAX + 1)),
         replace(case, report=replace(report, metadata_reachable=False)),
+        replace(case, report=replace(report, garbage_held_ledgers=-1)),
         replace(case, report=replace(report, state=State.REPAIRING)),
         replace(case, report=replace(report, state=State.READ_ONLY)),
         replace(case, report=replace(report, state=State.HELD, verdict=make.Verdict.STALE, reason="old")),
@@ -231,6 +232,13 @@ def variants(case: BookieCase) -> list[BookieCase]:
         replace(case, pod=replace(case.pod, is_terminating=True), report=None),
         replace(case, pod=replace(case.pod, revision="rev-0")),
     ]
+
+
+def late_report() -> StorageReport:
+    """Of the bookie that the spec does not ask for, of long ago."""
+    told = make.sibling("zone-d", 0).report
+    assert told is not None
+    return replace(told, inspection_age_ms=LOOK_AGE_MS_MAX + 1)
 
 
 STRANGERS = (
@@ -241,6 +249,7 @@ STRANGERS = (
         ),
     ),
     (replace(make.sibling("zone-d", 0), is_desired=False),),
+    (replace(make.sibling("zone-d", 0), is_desired=False, report=late_report()),),
     (replace(make.sibling("zone-d", 0), is_desired=False, pod=None, report=None),),
 )
 
