@@ -66,6 +66,7 @@ def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
         ({"repair": {"regeneration": "BookieLocal"}}, "spec.repair.regeneration"),
         ({"zones": [{"name": "a"}, {"name": "b"}]}, "spec.storage.journalWriteData"),
         ({"lifecycle": {"terminationGrace": "30s"}}, "spec.lifecycle.terminationGrace"),
+        ({"lifecycle": {"terminationGrace": "119s"}}, "spec.lifecycle.terminationGrace"),
         ({"storage": storage(ledgers=volumes("a", "b", "c"), index=volumes("x", "y"))}, "spec.storage.index"),
         ({"storage": storage(ledgers=volumes("a", "b", "c"), index=volumes("x"))}, "spec.storage.index"),
         ({"storage": storage(ledgers=volumes("same"), index=volumes("same"))}, "spec.storage: a volume name"),
@@ -128,6 +129,13 @@ def test_a_bad_spec_is_refused_with_the_sentence_of_its_cel_rule(changes: dict[s
 )
 def test_a_spec_of_the_wrong_shape_is_refused_with_its_path(changes: dict[str, Any], field: str) -> None:
     assert sentence(**changes).startswith(field)
+
+
+@pytest.mark.parametrize("duration", ["30m", "168h"], ids=["as long as one bookie may take", "a week"])
+def test_a_window_may_be_as_short_and_as_long_as_its_rules_say(duration: str) -> None:
+    rollout = {"maxSecondsPerBookie": 1_800, "windows": [{"schedule": "0 2 * * *", "duration": duration}]}
+
+    assert checks.problems(make.cluster(rollout=rollout).spec, "ledgers") == ()
 
 
 def test_unknown_fields_of_a_newer_crd_are_ignored() -> None:
