@@ -2,11 +2,12 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar, cast
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
 from bookie.sim.faults import Dials
 from bookie.sim.node import NodeCrashed, ProcessEnd, Simulation
 from bookie.storage import restart
@@ -79,6 +80,33 @@ def put(
         done=outcome,
     )
     return outcome
+
+
+class Watched:
+    """A store that first shows what is to be put, and the range that is to go."""
+
+    def __init__(self, store: OrderedStore, look: Callable[[Sequence[tuple[bytes, bytes]]], None]) -> None:
+        self._store = store
+        self._look = look
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        self._look([(start, end)])
+        self._store.delete_range(start, end)
+
+    def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        self._look(pairs)
+        self._store.put_many(pairs)
+
+    def write(self, batch: Sequence[PutRow | DeleteRow]) -> None:
+        self._look([(change.key, change.value) for change in batch if isinstance(change, PutRow)])
+        self._store.write(batch)
+
+
+def watched(store: OrderedStore, look: Callable[[Sequence[tuple[bytes, bytes]]], None]) -> OrderedStore:
+    return cast(OrderedStore, Watched(store, look))
 
 
 class Bench:

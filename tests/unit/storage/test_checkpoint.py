@@ -10,6 +10,8 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.disk import DiskFaults, WriteFault
 from bookie.sim.faults import Dials
 from bookie.sim.node import ProcessEnd
+from bookie.storage import checkpoint
+from bookie.storage.collect import collector
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, Outcome, entry, put, run
@@ -358,3 +360,131 @@ async def test_blocks_of_more_ledgers_than_are_put_at_once_are_all_in_the_index(
             assert found == list(range(40))
 
     await bench.life(life)
+
+
+@story(run)
+async def test_what_comes_while_a_checkpoint_runs_is_durable_when_a_flush_asked_for_then_returns(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        store.add_copied(LEDGER, EntryId(0), entry(7, 0), KEY)
+        running = asyncio.ensure_future(store.flush())
+        while store.partitions[0].flushing is None:
+            await bench.simulation.loop.sleep_ns(1_000)
+        store.add_copied(LEDGER, EntryId(1), entry(7, 1), KEY)
+        await store.flush()  # none of the checkpoint that runs
+        await running
+
+    async def second(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 1)]
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+
+
+@story(run)
+async def test_a_flush_after_a_failed_checkpoint_covers_what_came_since(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        store.add_copied(LEDGER, EntryId(0), entry(7, 0), KEY)
+        bench.fill("/ledgers")
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        store.add_copied(LEDGER, EntryId(1), entry(7, 1), KEY)
+        bench.make_room("/ledgers")
+        await store.flush()
+
+    async def second(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 1)]
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+
+
+@story(run)
+async def test_a_fence_that_a_full_journal_refused_is_not_durable_by_the_checkpoint_that_ran_then(bench: Bench) -> None:
+    """The fence is in memory, and a second one waits for the first alone: it must not find the journal open before a
+    checkpoint has saved it."""
+
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        await bench.put_all(store, 8, [0])  # the checkpoint writes the row of this one alone
+        running = asyncio.ensure_future(store.flush())
+        while store.partitions[0].flushing is None:
+            await bench.simulation.loop.sleep_ns(1_000)
+        bench.fill("/journal", room=10)
+        refused = Outcome()
+        store.fence(LEDGER, KEY, refused)
+        while not refused.is_done:
+            await bench.simulation.loop.sleep_ns(1_000)
+        assert isinstance(refused.error, errors.DiskFull)
+        assert store.partitions[0].flushing is not None, "it runs still"
+        bench.make_room("/journal")
+        again = Outcome()
+        while not again.is_done:
+            with contextlib.suppress(errors.BookieReadOnly):
+                store.fence(LEDGER, KEY, again)
+                break
+            await bench.simulation.loop.sleep_ns(1_000)
+        while not again.is_done:
+            await bench.simulation.loop.sleep_ns(1_000)
+        assert again.is_ok
+        running.cancel()
+
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert facts.is_fenced
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+
+
+@story(run)
+async def test_the_use_and_lacs_of_more_ledgers_than_one_step_takes_are_all_in_the_index(
+    bench: Bench, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log of which nobody is known to have entries is dropped."""
+    monkeypatch.setattr(checkpoint, "INDEX_BATCH_COUNT", 4)
+
+    async def work(store: EntryStore) -> None:
+        for ledger_id in range(10):
+            await bench.put_all(store, ledger_id, range(2))
+        await store.flush()
+        index = store.partitions[0].index
+        assert [ledger_id for _, ledger_id, _ in index.all_use()] == list(range(10))
+        assert index.deltas.lacs == dict.fromkeys(range(10), 0)
+
+    await bench.life(work)
+
+
+@pytest.mark.parametrize("is_index_full", [False, True])
+@story(run, entry_log_bytes_max=4096)
+async def test_a_deletion_drops_no_log_on_a_full_disk_before_it_is_durable(
+    bench: Bench, *, is_index_full: bool
+) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(5), payload=bytes(2000))
+        await store.flush()
+        await bench.put_all(store, 8, [0])
+        await store.flush()
+        await bench.put_all(store, 8, [1], payload=bytes(9000))
+        store.delete_ledger(LEDGER)
+        bench.fill("/ledgers")
+        if is_index_full:
+
+            async def full() -> None:
+                raise errors.DiskFull("no space")
+
+            store.partitions[0].index.flush = full  # type: ignore[method-assign]
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        assert await collector.drop_dead_logs(store) == (0 if is_index_full else 1)
+
+    async def second(store: EntryStore) -> None:
+        if is_index_full:
+            assert await bench.read(store, 7, 4) == entry(7, 4, payload=bytes(2000))
+        else:
+            assert store.facts(LEDGER) is None
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    bench.make_room("/ledgers")
+    await bench.life(second)

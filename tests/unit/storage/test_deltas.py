@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from bookie.base.errors import CorruptFile, DiskFull
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
-from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
 from bookie.sim.disk_image import StoreImage, apply_batch
 from bookie.sim.node import ProcessEnd
 from bookie.storage import deltas, inspect, ledgers, location, partition, shapes
@@ -25,38 +23,11 @@ from bookie.storage.pause import pause
 from bookie.storage.run import Held, Placed, part
 from bookie.storage.store import EntryStore
 from sim_support import Machine, on_machine
-from storage_support import Bench, entry, run
+from storage_support import Bench, entry, run, watched
 from story_support import story
 
 LEDGERS = range(6)
 Model = dict[tuple[int, int], Location]
-
-
-class Watched:
-    """A store that first shows what is to be put, and the range that is to go."""
-
-    def __init__(self, store: OrderedStore, look: Callable[[Sequence[tuple[bytes, bytes]]], None]) -> None:
-        self._store = store
-        self._look = look
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def delete_range(self, start: bytes, end: bytes) -> None:
-        self._look([(start, end)])
-        self._store.delete_range(start, end)
-
-    def put_many(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        self._look(pairs)
-        self._store.put_many(pairs)
-
-    def write(self, batch: Sequence[PutRow | DeleteRow]) -> None:
-        self._look([(change.key, change.value) for change in batch if isinstance(change, PutRow)])
-        self._store.write(batch)
-
-
-def watched(store: OrderedStore, look: Callable[[Sequence[tuple[bytes, bytes]]], None]) -> OrderedStore:
-    return cast(OrderedStore, Watched(store, look))
 
 
 def placed_of(places: Model) -> Placed:
@@ -704,3 +675,58 @@ async def test_deletions_of_many_ledgers_let_others_run(bench: Bench) -> None:
         assert max(steps) <= 256
 
     await bench.life(work)
+
+
+@story(run)
+async def test_the_format_tells_of_deltas_whatever_of_a_checkpoint_survives(bench: Bench) -> None:
+    """CRASH: before the first delta, and until the last one is gone: an older program would miss what they say."""
+
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        whole = directory.index.store
+        told: list[bool] = []
+
+        def look(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+            # Before a delta is put, and before all are removed (a range).
+            if any(key.startswith(b"D") for key, _ in pairs):
+                told.append(bool(version_of(store) & HAS_DELTAS))
+
+        directory.index.store = watched(whole, look)
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        assert len(told) == 2, "one of use, one of entries"
+        await store.flush()
+        assert told == [True] * 3
+        directory.index.store = whole
+
+    await bench.life(work)
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+@story(run)
+async def test_the_lac_that_deltas_had_is_in_the_row_once_they_are_gone(bench: Bench, *, is_in_memory: bool) -> None:
+    bench.change(ledgers_cached_max=100 if is_in_memory else 1)
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        await store.flush()
+        await bench.put_all(store, 7, range(1, 4))  # no fact of it changes but the LAC
+        await bench.put_all(store, 8, [0])
+        await store.flush()
+        (directory,) = store.partitions
+        assert has_deltas(bench)
+        if not is_in_memory:
+            for ledger in (8, 9):
+                await bench.put_all(store, ledger, [1])
+                await bench.write_lac(store, ledger, 0)
+            await store.flush()
+            assert LedgerId(7) not in directory.table.known
+        await store.flush()
+        assert not has_deltas(bench)
+
+    async def again(store: EntryStore) -> None:
+        assert store.last_confirmed(LedgerId(7)) == 2
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(again)

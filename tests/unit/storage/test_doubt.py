@@ -452,3 +452,21 @@ def test_a_record_that_leaves_more_than_it_bounds_is_damage() -> None:
 @pytest.mark.parametrize("found", [Doubt(), Doubt(1, 0, 0), Doubt(2**40, 2**63, 2**63), Doubt(3, 10, 4)])
 def test_a_record_of_doubt_comes_back_as_it_was(found: Doubt) -> None:
     assert rules.unpack(found.pack()) == found
+
+
+@story(run)
+async def test_a_ledger_that_is_not_here_is_denied_as_soon_as_it_was_examined_before_its_turn(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await doubting(store)
+        await store.settle([], [OTHER])
+        with pytest.raises(errors.NoSuchLedger):
+            store.read_nowait(OTHER, EntryId(0))
+        await all_unknown(store, OLD)
+        assert store.has_doubt_of(EPOCH - 1), "a later doubt is none that was lost"
+
+    await bench.life(work)
+
+
+def test_what_is_examined_is_never_left_to_examine_again() -> None:
+    assert Doubt(EPOCH, BOUND, 40).examined_down_to(60) == Doubt(EPOCH, BOUND, 40)
+    assert Doubt(EPOCH, BOUND, 40).examined_down_to(30) == Doubt(EPOCH, BOUND, 30)

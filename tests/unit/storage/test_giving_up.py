@@ -1,6 +1,7 @@
 """Surplus that was given up: the entries go, all else of the ledger stays, and what is gone is unknown, never absent
 (spec/metadata.md#M56)."""
 
+import asyncio
 import struct
 from collections.abc import Callable
 
@@ -9,12 +10,12 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.node import ProcessEnd
-from bookie.storage import partition, protection
+from bookie.storage import index, partition, protection
 from bookie.storage.collect.collector import collect, drop_dead_logs
 from bookie.storage.collect.survey import survey
 from bookie.storage.ledgers import GIVEN_UP
 from bookie.storage.store import EntryStore
-from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run
+from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run, watched
 from story_support import story
 
 GONE, OTHER = LedgerId(7), LedgerId(8)
@@ -388,3 +389,79 @@ def run_cut_at(operation: int, how: ProcessEnd) -> bool:
         return died
 
     return run(story, bench)
+
+
+@story(run)
+async def test_a_given_up_ledger_has_its_row_whatever_of_the_checkpoint_survives(bench: Bench) -> None:
+    """CRASH: what is not flushed survives in part. Without the row a ledger that lost its entries is denied."""
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, GONE, [0, 1])
+        await store.flush()
+        (directory,) = store.partitions
+        rows: list[bytes | None] = []
+
+        def look(_: object) -> None:
+            rows.append(directory.index.store.get(index.ledger_key(GONE)))
+
+        await give_up(store, flush=False)
+        directory.index.store = watched(directory.index.store, look)
+        await store.flush()
+        assert len(rows) > 2
+        assert None not in rows
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_what_was_given_up_is_unknown_also_when_a_full_disk_let_the_deletion_through_alone(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, GONE, [0, 1])
+        await store.flush()
+        await bench.put_all(store, OTHER, [0])
+        await give_up(store, flush=False)
+        bench.fill("/ledgers")
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+
+    async def look(store: EntryStore) -> None:
+        await is_unknown(store)
+        is_fenced_with_its_key(store)
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    bench.make_room("/ledgers")
+    await bench.life(look)
+
+
+@story(run, ledgers_cached_max=1)
+async def test_what_is_given_up_while_a_checkpoint_runs_is_unknown_after_it_too(bench: Bench) -> None:
+    """The checkpoint ends by dropping ledgers from memory, and only the next one removes the entries."""
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, GONE, [0])
+        store.watch_surplus(GONE)
+        await store.mark_given_up([GONE])
+        await store.flush()
+        for ledger_id in range(20, 24):
+            await bench.put_all(store, ledger_id, [0])
+        running = asyncio.ensure_future(store.flush())
+        while store.partitions[0].flushing is None:
+            await bench.simulation.loop.sleep_ns(1_000)
+        assert store.give_up(GONE)
+        await running
+
+        await is_unknown(store)
+        is_fenced_with_its_key(store)
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_a_ledger_of_which_something_may_be_lost_is_never_ready_to_be_given_up(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, GONE, [0])
+        await store.protect([(GONE, False, True, None)], epoch=1)
+
+        assert [store.watch_surplus(GONE) for _ in range(3)] == [False] * 3
+
+    await bench.life(work)

@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from bookie.base.ids import LedgerId
+from bookie.base import errors
+from bookie.base.ids import EntryId, LedgerId
 from bookie.sim.node import ProcessEnd
 from bookie.storage import protection
 from bookie.storage.partition import Partition
 from bookie.storage.pause import pause
 from bookie.storage.store import EntryStore
-from storage_support import KEY, Bench, Outcome, explicit_lac, run
+from storage_support import KEY, Bench, Outcome, explicit_lac, put, run
 from story_support import story
 
 FIRST, OTHER = LedgerId(6), LedgerId(7)
@@ -85,3 +86,68 @@ async def test_what_comes_for_the_second_directory_while_the_first_is_flushed_is
 
     await bench.life(work, end=ProcessEnd.POWER_CUT)
     await bench.life(then)
+
+
+@story(run, ledgers_cached_max=1)
+async def test_marks_of_ledgers_that_a_checkpoint_drops_from_memory_meanwhile_are_all_there(
+    bench: Bench, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protection, "INDEX_BATCH_COUNT", 8)
+    ledger_ids = [LedgerId(number) for number in range(200)]
+
+    async def before(store: EntryStore) -> None:
+        for ledger_id in ledger_ids:
+            await bench.put_all(store, ledger_id, [0])
+
+    async def work(store: EntryStore) -> None:
+        bench.node.disk_faults.write_latency_ns = bench.node.disk_faults.sync_latency_ns = 0
+        marking = asyncio.ensure_future(store.protect([(ledger_id, True, True, None) for ledger_id in ledger_ids]))
+        await pause()
+        flushing = asyncio.ensure_future(store.flush())
+        while not flushing.done():
+            await pause()
+        assert not marking.done()
+        await asyncio.gather(flushing, marking)
+
+    async def then(store: EntryStore) -> None:
+        for ledger_id in ledger_ids:
+            facts = store.facts(ledger_id)
+            assert facts is not None
+            assert (facts.is_fenced, facts.is_limbo) == (True, True), ledger_id
+
+    await bench.life(before)
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(then)
+
+
+@story(run)
+async def test_a_doubt_stands_in_memory_before_it_is_durable(bench: Bench) -> None:
+    """Whatever is cut or fails in between, the bookie says "unknown" once too often."""
+
+    async def work(store: EntryStore) -> None:
+        async def flush(partition: Partition) -> None:
+            assert partition.table.is_doubted(FIRST)
+            with pytest.raises(errors.UnknownLedgerState):
+                store.read_nowait(OTHER, EntryId(1))
+            await partition.index.flush()
+
+        await bench.put_all(store, OTHER, [0])
+        await protection.begin_doubt(store.partitions, 100, epoch=3, flush=flush)
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_a_mark_without_a_key_leaves_the_key_of_a_ledger_in_doubt(bench: Bench) -> None:
+    """Without a key a ledger is the first comer's."""
+
+    async def work(store: EntryStore) -> None:
+        await store.doubt_below(100, epoch=3)
+        added = put(store, OTHER, 0, is_recovery=True)
+        await bench.settle(added)
+        await store.settle([(OTHER, False, True, None)], [OTHER])
+        facts = store.facts(OTHER)
+        assert facts is not None
+        assert facts.master_key == KEY
+
+    await bench.life(work)

@@ -740,3 +740,74 @@ async def test_new_ledgers_beyond_what_may_wait_for_a_checkpoint_are_refused(ben
         store.fence(LedgerId(7), KEY, Outcome())  # one that is known
 
     await bench.life(work)
+
+
+@pytest.mark.parametrize("what", ["fence", "LAC"])
+@story(run, ledgers_cached_max=1)
+async def test_what_came_for_a_ledger_while_a_checkpoint_ran_stays_in_memory_after_it(
+    bench: Bench, *, what: str
+) -> None:
+    """The checkpoint ends by dropping ledgers from memory, and the row of this one is that of before."""
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        for ledger_id in range(10, 14):
+            await bench.put_all(store, ledger_id, [0])
+        assert store.last_confirmed(LedgerId(7)) == -1  # it is in memory
+        running = asyncio.ensure_future(store.flush())
+        while store.partitions[0].flushing is None:
+            await bench.simulation.loop.sleep_ns(1_000)
+        if what == "fence":
+            store.fence(LedgerId(7), KEY, Outcome())
+        else:
+            put(store, 7, 5, lac=4)
+        await running
+
+        if what == "fence":
+            with pytest.raises(errors.LedgerFenced):
+                put(store, 7, 1)
+        else:
+            assert store.last_confirmed(LedgerId(7)) == 4
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_a_ledger_deleted_before_its_first_checkpoint_has_no_row_after_it(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        store.delete_ledger(LedgerId(7))
+        await store.flush()
+
+    async def then(store: EntryStore) -> None:
+        assert store.facts(LedgerId(7)) is None
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(then)
+
+
+@pytest.mark.parametrize("is_deleted_before", [False, True])
+@story(run)
+async def test_what_was_deleted_shows_nothing_while_a_checkpoint_runs(bench: Bench, *, is_deleted_before: bool) -> None:
+    """Neither what the index has until the checkpoint ends, nor what the checkpoint is writing."""
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(2))
+        if is_deleted_before:
+            await store.flush()
+            store.delete_ledger(LedgerId(7))
+        await bench.put_all(store, 8, [0])
+        running = asyncio.ensure_future(store.flush())
+        while store.partitions[0].flushing is None:
+            await bench.simulation.loop.sleep_ns(1_000)
+        if not is_deleted_before:
+            store.delete_ledger(LedgerId(7))
+        assert store.facts(LedgerId(7)) is None
+        store.add_copied(LedgerId(7), EntryId(5), entry(7, 5), KEY)
+        assert [store.has_entry(LedgerId(7), EntryId(number)) for number in (0, 1, 5)] == [False, False, True]
+        assert await store.entry_ranges(LedgerId(7)) == [(5, 5)]
+        assert store.partitions[0].flushing is not None, "it runs still"
+        await running
+
+    await bench.life(work)

@@ -285,3 +285,24 @@ async def test_counts_that_cannot_be_read_hold_for_a_day_and_end_nothing(bench: 
         assert (await collector.collect(store, MetadataStore().is_absent, counts)).ledgers_deleted == 5
 
     await bench.life(work)
+
+
+@story(run, braked)
+async def test_what_goes_is_counted_before_the_first_of_it_is_deleted(bench: Bench) -> None:
+    """CRASH: a checkpoint may run between two deletions; those it makes durable without their count are free."""
+
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, range(3))
+        counts = counts_of(bench, store)
+        seen: list[int] = []
+
+        async def is_absent(ledger_id: LedgerId) -> bool:
+            seen.append(counts.total().ledgers)
+            return ledger_id < 2
+
+        found = await collector.collect(store, is_absent, counts)
+
+        assert found.ledgers_deleted == 2
+        assert seen == [0, 0, 0, 2, 2], "three looks, and a question before each deletion"
+
+    await bench.life(work)
