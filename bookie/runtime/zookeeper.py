@@ -412,9 +412,19 @@ def _translated(error: Exception, what: str, *, wrote: bool) -> errors.MetadataE
             )
         case kazoo_errors.AuthFailedError():
             return errors.MetadataDenied(f"{what}: the metadata store does not take our user and password")
+        case kazoo_errors.QuotaExceededError():
+            return errors.MetadataError(
+                f"{what}: ZooKeeper's quota is used up there: raise it (zkCli.sh: listquota, setquota), or delete"
+                " ledgers that nobody needs"
+            )
     if isinstance(error, _LOST_ANSWERS):
         if wrote:
             return errors.OutcomeUnknown(f"{what}: the answer was lost ({type(error).__name__})")
         if isinstance(error, kazoo_errors.SessionExpiredError):
             return errors.SessionLost(f"{what}: the session is gone")
-    return errors.MetadataError(f"{what}: {type(error).__name__} {error}".rstrip())
+    if isinstance(error, _LOST_ANSWERS):
+        return errors.MetadataError(
+            f"{what}: the metadata store did not answer ({type(error).__name__}): is it up, and can it be reached?"
+        )
+    reason = f"{type(error).__name__} {error}".rstrip()
+    return errors.MetadataError(f"{what}: the metadata store refused it ({reason}): the log of its servers may say why")
