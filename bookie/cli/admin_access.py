@@ -18,8 +18,11 @@ TLS_VARIABLE = "BOOKIE_ADMIN_CLIENT_TLS_DIRECTORY"
 def client(address: str) -> AdminClient:
     """Return a client of the admin port: over TLS, with our certificate, when the environment names one; else in plain.
     Raises BadInput."""
-    port = ids.decimal(address.rpartition(":")[2])
-    if not address.startswith("unix:") and port is not None and not 0 < port <= PORT_MAX:  # gRPC takes it modulo 2^16
+    host, _, number = address.rpartition(":")
+    port = ids.decimal(number)
+    if address == "unix:" or (host != "unix" and (not host or port is None)):
+        raise errors.BadInput(f"{address!r} names no admin port: give HOST:PORT, or unix:PATH")
+    if host != "unix" and port is not None and not 0 < port <= PORT_MAX:  # gRPC takes it modulo 2^16
         raise errors.BadInput(f"{address} names port {port}: it must be 1 to {PORT_MAX}")
     is_local = address.startswith(("unix:", "localhost:", "127.0.0.1:", "[::1]:"))
     return AdminClient(address, _identity(address), token=_token() if is_local else "")  # never in clear over a network

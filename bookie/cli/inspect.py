@@ -22,6 +22,7 @@ from bookie.storage.inspect import Damage, IndexView
 
 Verb = Callable[[World, argparse.Namespace], Awaitable[int]]
 BODY_SHOWN_BYTES = 32
+_AS_CONFIGURED = "name one of the bookie's settings (journalDirectories, ledgerDirectories, indexDirectories)"
 _LOG_COLUMNS = {"log": "LOG", "sizeBytes": "BYTES", "ledgers": "LEDGERS", "writtenBytes": "WRITTEN", "path": "FILE"}
 _LEDGER_COLUMNS = {
     "ledger": "LEDGER",
@@ -70,8 +71,22 @@ def _ledger_filter(verb: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
+    for directory in (arguments.directory, getattr(arguments, "index", None)):
+        if directory is not None:
+            _check_directory(directory)
     async with open_world() as world:
         return await work(world, arguments)
+
+
+def _check_directory(directory: str) -> None:
+    """Raise FileMissing where nothing is, BadInput where something else is: what a verb does not find there would look
+    like what a bookie has lost."""
+    if not os.path.lexists(directory):
+        raise errors.FileMissing(f"there is no directory {directory or repr(directory)}: {_AS_CONFIGURED}")
+    if not os.path.isdir(directory):
+        raise errors.BadInput(f"{directory} is no directory: {_AS_CONFIGURED}")
+    if not os.access(directory, os.R_OK | os.X_OK):
+        raise errors.BadInput(f"{directory} cannot be read: run this as the bookie's user")
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------
@@ -79,11 +94,10 @@ async def run(arguments: argparse.Namespace) -> int:
 
 async def _directory(world: World, arguments: argparse.Namespace) -> int:
     directory = arguments.directory.rstrip("/")
-    here = set(await world.disk.list(directory)) if await world.disk.exists(directory) else None
-    _need(here is not None, f"there is no directory {directory}")
-    current = set(await world.disk.list(dirs.current(directory))) if dirs.CURRENT in (here or ()) else set()
-    facts: dict[str, Any] = {"directory": directory, "isEmpty": not (here or set()) - {"lost+found"}}
-    if sentinel.NAME in (here or ()):
+    here = set(await world.disk.list(directory))
+    current = set(await world.disk.list(dirs.current(directory))) if dirs.CURRENT in here else set()
+    facts: dict[str, Any] = {"directory": directory, "isEmpty": not here - {"lost+found"}}
+    if sentinel.NAME in here:
         mark = sentinel.load(await world.disk.read(sentinel.path(directory)))
         facts |= {"bookie": mark.bookie_id, "role": mark.role, "instanceId": mark.instance_id}
         facts |= {"incarnation": mark.incarnation, "bootEpoch": mark.boot_epoch, "grantId": mark.grant_id or None}
@@ -109,7 +123,8 @@ def _ended_well(current: set[str], role: str | None) -> bool | None:
 async def _journal(world: World, arguments: argparse.Namespace) -> int:
     found = await inspect.journal_ids(world.disk, arguments.directory)
     wanted = [number for number in found if arguments.file in (None, number)]
-    _need(wanted, f"{arguments.directory} has no such journal file; there are: {_list(found)}")
+    _need(found, f"{arguments.directory} has no journal file: is it one of journalDirectories?")
+    _need(wanted, f"{arguments.directory} has no journal file {arguments.file}; there are: {_list(found)}")
     damages = 0
     for number in wanted:
         counts: dict[str, int] = {}

@@ -115,6 +115,8 @@ async def _write(client: Client, arguments: argparse.Namespace) -> None:
 
 async def _read(client: Client, arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
+    if not 0 <= arguments.first <= ids.LEDGER_ID_MAX:
+        raise errors.BadInput(f"--first {arguments.first} is no entry: it must be 0 to {ids.LEDGER_ID_MAX}")
     if arguments.last is not None and arguments.last < arguments.first:
         raise errors.BadInput(f"--last {arguments.last} is before --first {arguments.first}")
     if arguments.bookie:

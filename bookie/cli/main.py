@@ -7,6 +7,7 @@ error of ours.
 
 import argparse
 import importlib
+import itertools
 import sys
 from collections.abc import Coroutine, Sequence
 
@@ -40,6 +41,9 @@ WHAT_FOR = (
     " and reads back."
 )
 
+# "--" ends the flags: what stands behind it is judged as what it is.
+_MAY_BE_EMPTY = ("--", "--password")
+
 DONE, FAILED, USAGE, NOT_FOUND, UNSAFE = 0, 1, 2, 3, 4
 _NOT_FOUND = (
     errors.LedgerMissing,
@@ -63,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     try:
+        _refuse_empty(words)
         parsed = parser_for(words).parse_args(words)  # raises BadInput itself: `type=` of a flag is a parser of ours
         log.quiet()
         code = parsed.run(parsed)
@@ -73,6 +78,19 @@ def _run(words: Sequence[str]) -> int:
         return exit_code(error)
     assert isinstance(code, int)
     return code
+
+
+def _refuse_empty(words: Sequence[str]) -> None:
+    """Raise BadInput for a flag with nothing behind it, as a variable of a shell is that is not set: it would count as
+    one that was not given, and `node drain --dead "$BOOKIE"` empty the bookie that is asked."""
+    of_settings = words[:1] in (["serve"], ["settings"])  # of which an empty value is a value
+    for flag, value in (*itertools.pairwise(words), *(word.split("=", 1) for word in words if "=" in word)):
+        if value or not flag.startswith("--") or flag in _MAY_BE_EMPTY or (of_settings and flag != "--config"):
+            continue
+        raise errors.BadInput(
+            f"an empty word stands behind {flag}: is a variable of the shell not set? Put there what you mean, or leave"
+            f" {flag} out"
+        )
 
 
 def exit_code(error: BookieError) -> int:

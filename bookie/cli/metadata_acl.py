@@ -34,6 +34,8 @@ def add_parser(verbs: Any) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     """Return 0 when every node has the ACL that it would get if it were made today, else 1."""
+    if arguments.yes and not arguments.fix:
+        raise errors.BadInput("--yes is for --fix: add that, or leave out --yes to look alone")
     async with where.store(arguments) as (connected, uri, _):
         store = with_acls(connected)
         await cluster.instance_id(store, uri.root)  # raises NoCluster

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _BLOCKED_COLUMNS = {"ledgerId": "LEDGER", "reason": "NOT MOVED YET BECAUSE"}
 _BAD_COLUMNS = {"ledgerId": "LEDGER", "entryId": "ENTRY", "logId": "LOG", "offset": "OFFSET", "reason": "REASON"}
 
+_BYTES_PER_SECOND_MAX = 2**63 - 1  # of the message that carries it (rpc/admin.proto)
 _LOOK_INTERVAL_S = 1.0
 _FIRST_LOOKS_MAX = 40  # ten seconds
 
@@ -178,6 +179,11 @@ def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     """Exit code 0: the order is taken; of --status: the bookie is empty. 6: it is not, or nobody looked."""
     action = DrainAction.CANCEL if arguments.cancel else DrainAction.LOOK if arguments.status else DrainAction.START
     refuse_orders(action, arguments)
+    if abs(arguments.bytes_per_second or 0) > _BYTES_PER_SECOND_MAX:
+        raise errors.BadInput(
+            f"--bytes-per-second is {arguments.bytes_per_second}: it must be {_BYTES_PER_SECOND_MAX} at most;"
+            " leave it out for the rate of repairs"
+        )
     order = calls.drain(
         action,
         bytes_per_second=arguments.bytes_per_second or 0,
@@ -245,8 +251,18 @@ def tell_drain(arguments: argparse.Namespace, status: DrainStatus) -> int:
             return 1
         return 0
     if not status.is_draining:
-        output.tell("this bookie does not drain (a restart forgets a drain): `bookie node drain` begins one")
+        output.tell(_no_drain(arguments.dead))
     return output.EXIT_OF[output.WHOLE if status.is_empty else output.NOT_KNOWN]
+
+
+def _no_drain(dead: str) -> str:
+    """Return the sentence for a look at a drain that is not under way; `dead`: of this other bookie."""
+    if dead:
+        return (
+            f"this bookie does not empty {dead} (a restart forgets a drain): `bookie node drain --dead {dead}` begins"
+            " that"
+        )
+    return "this bookie does not drain (a restart forgets a drain): `bookie node drain` begins one"
 
 
 def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:

@@ -118,11 +118,15 @@ def _plain(value: object) -> str:
 
 
 def read(path: Path) -> bytes:
-    """Return the content of a file that the command was given."""
+    """Return the content of a file that the command was given. Raises BadInput where none can be read, or nothing is in
+    it."""
     try:
-        return path.read_bytes()
+        found = path.read_bytes()
     except OSError as error:
-        raise errors.BadInput(f"{path} cannot be read: {error}") from error
+        raise errors.BadInput(f"{path} cannot be read: {error.strerror}: name another file") from error
+    if not found:
+        raise errors.BadInput(f"{path} is empty: name another file")
+    return found
 
 
 def write(path: Path, data: bytes) -> None:

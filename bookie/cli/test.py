@@ -13,8 +13,10 @@ from bookie.cli import ledger, output, where
 from bookie.client import Client, LedgerWriter
 from bookie.integrity.together import together
 from bookie.wire.digest import Digest, DigestType
+from bookie.wire.framing import FRAME_LIMIT_BYTES
 
 _NS_PER_S = 1_000_000_000
+_SANITY_ENTRIES_MAX = 1_000_000
 
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
@@ -42,6 +44,10 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 
 async def run_sanity(arguments: argparse.Namespace) -> int:
+    if arguments.entries > _SANITY_ENTRIES_MAX:  # all of them are held in memory
+        raise errors.BadInput(
+            f"--entries is {arguments.entries}: it must be {_SANITY_ENTRIES_MAX} at most: `test speed` writes more"
+        )
     _check_counts(arguments, "entries")  # of no entry nothing is known, and this command says that the cluster works
     facts = await _sanity(arguments)
     output.say(arguments, facts, f"{facts['entries']} entries were written, read back and compared: the cluster works")
@@ -50,6 +56,8 @@ async def run_sanity(arguments: argparse.Namespace) -> int:
 
 async def run_speed(arguments: argparse.Namespace) -> int:
     _check_counts(arguments, "entries", "size", "in_flight")
+    if arguments.size > FRAME_LIMIT_BYTES:  # before it takes all memory
+        raise errors.BadInput(f"--size is {arguments.size}: an entry must fit a frame of {FRAME_LIMIT_BYTES} bytes")
     payload = bytes(index % 251 for index in range(arguments.size))
     async with where.client(arguments) as client:
         writer = await client.create(**ledger.shape_of(arguments))

@@ -17,10 +17,13 @@ from pathlib import Path
 from bookie.base import errors, ids
 from bookie.cli import output, where
 from bookie.client import Client
+from bookie.metadata import paths
 from bookie.workload import check, files, supervisor, survey, verify
 
 # An application's, not the short one of a question: the metadata store may be away for a while.
 _SESSION_MS = 30_000
+# Of entries a second, entries a ledger and seconds: what is more was not meant.
+_MOST = 10**9
 EXIT_OK, EXIT_FAILED, EXIT_NOT_FOUND = 0, 1, 3
 
 
@@ -38,6 +41,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--stay", action="store_true", help="after `stop`, wait for SIGTERM, so that a pod stays for `verify`"
     )
+    run.add_argument("--json", action="store_true", help="as it is without this")
     _common(run, run_workload)
     write = output.add_verb(verbs, "write", "be one writer process of `run`; `run` starts these by itself")
     write.add_argument("--plans", required=True, help="steady, closing, leaving, doomed: one or more, with commas")
@@ -45,6 +49,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     write.add_argument("--entries-per-ledger", type=int, required=True, help="as for `run`")
     _common(write, run_writers)
     stop = output.add_verb(verbs, "stop", "ask the `run` on this log to stop, and wait until it has")
+    output.add_json(stop)
     _common(stop, run_stop, needs_uri=False)
     check_all = output.add_verb(
         verbs, "verify", "recover the ledgers that were left open, read every acknowledged entry back and compare it"
@@ -56,12 +61,14 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     check_all.add_argument("--json", action="store_true", help="the verdict as JSON")
     _common(check_all, run_verify)
     look = output.add_verb(verbs, "survey", "print as JSON which ledgers name which bookie, and which of them are open")
+    look.add_argument("--json", action="store_true", help="as it is without this")
     _common(look, run_survey, needs_log=False)
     probe = output.add_verb(
         verbs, "fenced", "ask a bookie to add an entry to ledgers that are fenced there; it must refuse each"
     )
     probe.add_argument("--bookie", required=True, help="the bookie's id")
     probe.add_argument("--ledgers", required=True, help="ledger ids, with commas")
+    probe.add_argument("--json", action="store_true", help="as it is without this")
     _common(probe, run_fenced, needs_log=False)
 
 
@@ -75,6 +82,7 @@ def _common(parser: argparse.ArgumentParser, run: object, *, needs_uri: bool = T
 
 def run_workload(arguments: argparse.Namespace) -> int:
     """Run the writer processes and kill one now and then; print a sample a second on stdout."""
+    check_orders(arguments)
     output.make_folder(arguments.log)
     if supervisor.was_stopped(arguments.log) and not arguments.stay:  # a pod that starts again stays to be asked
         raise errors.BadInput(
@@ -89,8 +97,26 @@ def run_workload(arguments: argparse.Namespace) -> int:
 
 def run_writers(arguments: argparse.Namespace) -> int:
     """Be one writer process."""
+    check_orders(arguments)
+    if not arguments.log.is_dir():
+        raise errors.BadInput(f"there is no folder {arguments.log}: `bookie workload run --log` makes it")
     asyncio.run(supervisor.write(run_of(arguments), arguments.plans.split(","), lambda: _client(arguments)))
     return EXIT_OK
+
+
+def check_orders(arguments: argparse.Namespace) -> None:
+    """Raise BadInput for orders by which nobody can write: the writers would end one after the other, or never begin,
+    while samples of a run are printed."""
+    paths.parse_uri(where.uri_of(arguments))
+    for flag, least in (("rate", 0), ("entries_per_ledger", 0), ("kill_every_s", 0)):
+        value = getattr(arguments, flag, 1)
+        if not least < value < _MOST:
+            raise errors.BadInput(
+                f"--{flag.replace('_', '-')} is {value:g}: it must be more than {least} and less than {_MOST:g}"
+            )
+    unknown = set(getattr(arguments, "plans", "steady").split(",")) - set(supervisor.SHARES)
+    if unknown:
+        raise errors.BadInput(f"--plans names {', '.join(sorted(unknown))}: there are {', '.join(supervisor.SHARES)}")
 
 
 def run_of(arguments: argparse.Namespace) -> supervisor.WorkloadRun:
@@ -109,6 +135,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
         output.tell(f"bookie workload: there is no folder {arguments.log}: name the one that `run --log` had")
         return EXIT_NOT_FOUND
     if supervisor.stop(arguments.log):
+        output.say(arguments, {"log": str(arguments.log), "stopped": True}, "")
         return EXIT_OK
     output.tell(f"bookie workload: no run on {arguments.log} stopped in time: is one running, and is this its --log?")
     return EXIT_FAILED

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` to its end on a new loop and return its result."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    # Ctrl-C before the first step ends a coroutine that nothing awaits: closed, it ends without a warning of Python's.
+    with contextlib.closing(main), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main)
 
 

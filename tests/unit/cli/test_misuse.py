@@ -4,15 +4,20 @@ half-done."""
 import argparse
 import asyncio
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bookie.base import errors
-from bookie.cli import main, output
+from bookie.cli import ledger, main, node, output
 from bookie.cli import test as speed
 from bookie.local import layout
+from bookie.ports.admin import DrainStatus
+from bookie.runtime import loop
 from bookie.workload import supervisor
 
 FILE, FOLDER, NOWHERE = "a file", "a folder", "nothing"
@@ -36,7 +41,29 @@ def places(tmp_path: Path) -> dict[str, str]:
             (["node", "show", "--admin", f"127.0.0.1:{port}"], 2, f"names port {port}: it must be 1 to 65535")
             for port in (0, 65_536, 99_999)
         ),
-        (["inspect", "directory", FILE], 1, "Not a directory"),
+        *(
+            (["inspect", *verb, place, *more], code, said)
+            for place, code, said in (
+                (FILE, 2, "file is no directory: name one of the bookie's settings"),
+                (NOWHERE, 3, "nowhere: name one of the bookie's settings"),
+            )
+            for verb, more in (
+                *(([verb], []) for verb in ("directory", "journal", "entry-logs", "index", "ledgers")),
+                (["entry-log"], ["0"]),
+                (["entry"], ["0", "0"]),
+                (["entry-logs", FOLDER, "--index"], []),
+            )
+        ),
+        (["node", "drain", "--admin", "h:1", "--bytes-per-second", str(2**63)], 2, f"--bytes-per-second is {2**63}: "),
+        *(
+            (["node", "show", "--admin", address], 2, f"'{address}' names no admin port: give HOST:PORT, or unix:PATH")
+            for address in ("foo", "1", ":1", "h:", "127.0.0.1:-1", "unix:")
+        ),
+        (["metadata", "show", "--file", FOLDER], 2, "cannot be read: Is a directory: name another file"),
+        (["metadata", "show", "--file", NOWHERE], 2, "cannot be read: No such file or directory: name another file"),
+        (["metadata", "show", "--file", "/dev/null"], 2, "/dev/null is empty: name another file"),
+        (["metadata", "restore", "7", "/dev/null", "--yes"], 2, "/dev/null is empty: name another file"),
+        (["metadata", "acl", "--metadata-service-uri", "zk://h/l", "--yes"], 2, "--yes is for --fix: "),
         (["workload", "stop", "--log", NOWHERE], 3, "there is no folder "),
         (["workload", "stop", "--log", FILE], 3, "name the one that `run --log` had"),
         (["workload", "run", "--metadata-service-uri", "zk://h/l", "--log", FILE], 2, "can be no folder: File exists"),
@@ -57,6 +84,118 @@ def test_what_cannot_be_meant_is_told_in_one_sentence(
     assert err.startswith("bookie")
     assert said in err
     assert err.count("\n") == 1
+
+
+ORDERS = ["--metadata-service-uri", "zk://h/l", "--log", FOLDER]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        *(
+            (["workload", "run", *ORDERS, flag, value], f"{flag} is {shown}: it must be more than 0 and less than")
+            for flag, value, shown in (
+                ("--rate", "0", "0"),
+                ("--rate", "-1", "-1"),
+                ("--rate", "nan", "nan"),
+                ("--rate", "inf", "inf"),
+                ("--entries-per-ledger", "0", "0"),
+                ("--entries-per-ledger", str(10**30), "1e+30"),
+                ("--kill-every-s", "-1", "-1"),
+            )
+        ),
+        (
+            ["workload", "run", "--metadata-service-uri", "foo", "--log", FOLDER],
+            "metadata service URI 'foo' is not of the form",
+        ),
+        (
+            ["workload", "write", *ORDERS, "--plans", "nope,steady", "--rate", "1", "--entries-per-ledger", "1"],
+            "--plans names nope: there are steady, closing, leaving, doomed",
+        ),
+        (
+            [
+                "workload",
+                "write",
+                *ORDERS[:3],
+                NOWHERE,
+                *["--plans", "steady", "--rate", "1", "--entries-per-ledger", "1"],
+            ],
+            "nowhere: `bookie workload run --log` makes it",
+        ),
+        (["test", "speed", *ORDERS[:2], "--size", str(10**11)], f"--size is {10**11}: an entry must fit a frame"),
+        (["test", "sanity", *ORDERS[:2], "--entries", str(10**11)], f"--entries is {10**11}: it must be 1000000 at"),
+    ],
+)
+def test_an_order_by_which_nobody_can_write_is_refused_before_anything_is_begun(
+    places: dict[str, str], capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main.main([places.get(word, word) for word in words]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == "", "no sample of a run"
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_every_verb_takes_json_but_a_writer_process_and_serve() -> None:
+    """`serve` has `logLevel` and no output; a writer process is started by `workload run` alone."""
+    lacking = [words for noun in main.COMMANDS for words in without_json(main.parser_for([noun])) if words[0] == noun]
+
+    assert lacking == [("serve",), ("workload", "write")]
+
+
+def without_json(parser: argparse.ArgumentParser, *words: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command without the flag."""
+    verbs = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    for name, verb in [each for action in verbs for each in action.choices.items()]:
+        yield from without_json(verb, *words, name)
+    if not verbs and not any("--json" in action.option_strings for action in parser._actions):
+        yield words
+
+
+def test_a_directory_without_a_journal_is_not_said_to_lack_one_file_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "current").mkdir()
+
+    assert main.main(["inspect", "journal", str(tmp_path)]) == 3
+
+    assert capsys.readouterr().err == (f"bookie: {tmp_path} has no journal file: is it one of journalDirectories?\n")
+
+
+def flags_of(parser: argparse.ArgumentParser, *words: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command with each of its flags that takes a value."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, verb in action.choices.items():
+                yield from flags_of(verb, *words, name)
+        elif action.option_strings and action.nargs is None:
+            yield (*words, action.option_strings[-1])
+
+
+def test_a_flag_with_nothing_behind_it_is_not_taken_for_one_that_is_not_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`node drain --dead "$BOOKIE"`, with a variable that is not set, would empty the bookie that is asked."""
+    nouns = [noun for noun in main.COMMANDS if noun not in ("serve", "settings")]
+    found = [("serve", "--config"), ("settings", "show", "--config")]
+    for noun in nouns:
+        found += [words for words in flags_of(main.parser_for([noun])) if words[0] == noun]
+    assert ("node", "drain", "--dead") in found
+    for words in found:
+        if words[-1] == "--password":  # the password of a ledger that has none
+            continue
+        for said in ([*words, ""], [*words[:-1], f"{words[-1]}="]):
+            assert main.main(said) == 2
+            assert capsys.readouterr().err.startswith(f"bookie: an empty word stands behind {words[-1]}: "), said
+
+
+def test_a_bookie_that_empties_no_other_one_is_not_advised_to_empty_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = argparse.Namespace(json=True, status=True, cancel=False, dead="b-2")
+
+    assert node.tell_drain(arguments, DrainStatus(is_draining=False)) == 6
+
+    assert "`bookie node drain --dead b-2` begins that" in capsys.readouterr().err
 
 
 def test_a_workload_on_a_log_that_was_stopped_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,3 +267,33 @@ def test_a_run_is_not_stopped_because_one_before_it_was(tmp_path: Path, monkeypa
             signal.signal(number, handler)
 
     assert not (tmp_path / "stopped").exists()
+
+
+async def no_step() -> None:
+    raise AssertionError("it must not begin")
+
+
+def test_ctrl_c_before_the_first_step_leaves_no_coroutine_that_was_never_awaited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It comes while the loop's own library is imported: Python would print a warning above "interrupted"."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=interrupted))
+    work = no_step()
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work)
+
+    assert work.cr_frame is None, "it is closed"
+
+
+@pytest.mark.parametrize("first", [-1, 2**63])
+def test_a_first_entry_that_no_ledger_has_is_refused(first: int) -> None:
+    nobody: Any = None
+    arguments = argparse.Namespace(ledger="7", first=first, last=None, bookie=None)
+
+    with pytest.raises(errors.BadInput, match=f"--first {first} is no entry"):
+        asyncio.run(ledger._read(nobody, arguments))
