@@ -15,6 +15,7 @@ BIG = {
     "journal": {"volumes": [{"name": "fast", "size": "10Gi", "storageClassName": "nvme"}]},
     "ledgers": {"volumes": [{"name": "l0", "size": "4Ti", "kind": "LocalDisk"}, {"name": "l1", "size": "4Ti"}]},
 }
+ADDED = {"volumes": [{"name": "late", "size": "10Gi", "added": True}]}
 ZONES = [{"name": f"zone-{letter}", "zone": f"zone-{letter}", "replicas": 1} for letter in "abc"]
 QUORUM_4 = {"ensembleSize": 4, "writeQuorum": 2, "ackQuorum": 2}
 QUORUM_5 = {"ensembleSize": 5, "writeQuorum": 3, "ackQuorum": 2}
@@ -207,6 +208,7 @@ def test_pools_say_themselves_how_many_they_are_and_keep_who_is_there_until_he_l
             {"pools": [*ZONES, pool("x", storage=BIG | {"index": {"volumes": [{"name": "i", "size": "1Gi"}]}})]},
             "poolIndexVolumes",
         ),
+        ({"pools": [*ZONES, pool("x", storage=BIG | {"journal": ADDED})]}, "poolAddedJournal"),
         ({"pools": [*ZONES, pool("x", storage=BIG | {"ledgers": BIG["journal"]})]}, "poolVolumeNames"),
         (
             {"pools": [*ZONES, pool("x", storage=BIG | {"journal": {"volumes": [{"name": "bookie-j", "size": "1"}]}})]},

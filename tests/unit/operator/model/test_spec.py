@@ -25,6 +25,10 @@ def volumes(*names_: str) -> dict[str, Any]:
     return {"volumes": [{"name": name, "size": "1Gi"} for name in names_]}
 
 
+def added(name: str) -> dict[str, Any]:
+    return {"volumes": [{"name": name, "size": "1Gi", "added": True}]}
+
+
 def passing(*names_: str, **more: Any) -> dict[str, Any]:
     return {"volumes": [one | {"kind": "Ephemeral"} | more for one in volumes(*names_)["volumes"]]}
 
@@ -69,6 +73,7 @@ def test_a_minimal_spec_has_the_defaults_of_the_field() -> None:
         ({"lifecycle": {"terminationGrace": "119s"}}, "spec.lifecycle.terminationGrace"),
         ({"storage": storage(ledgers=volumes("a", "b", "c"), index=volumes("x", "y"))}, "spec.storage.index"),
         ({"storage": storage(ledgers=volumes("a", "b", "c"), index=volumes("x"))}, "spec.storage.index"),
+        ({"storage": storage(journal=added("journal"))}, "spec.storage.journal.volumes: "),
         ({"storage": storage(ledgers=volumes("same"), index=volumes("same"))}, "spec.storage: a volume name"),
         (
             {"rollout": {"windows": [{"schedule": "0 2 * * *", "duration": "29m"}]}},

@@ -64,6 +64,17 @@ def test_a_mark_that_says_something_else_than_what_is_proven_is_written_anew(was
     assert mark.annotations == next(iter(marks(unmarked()))).annotations
 
 
+def test_a_claim_of_the_second_in_which_its_pod_was_made_is_older_than_that() -> None:
+    """A StatefulSet makes the claims first, and times have seconds."""
+    first, pod = make.bookie_case().volumes[0], make.bookie_case().pod
+    assert first.claim is not None
+    assert pod is not None
+    same, later = (replace(first.claim, marks=None, created_ms=pod.created_ms + more) for more in (0, 1_000))
+
+    assert len(marks(unmarked(claim=same))) == 1
+    assert marks(unmarked(claim=later)) == []
+
+
 def test_a_new_incarnation_is_marked_over_the_old() -> None:
     case = make.bookie_case()
     volumes = tuple(

@@ -113,3 +113,14 @@ def test_what_would_be_lost_is_told_as_a_warning_before_and_after() -> None:
     assert "annotate bookiecluster ledgers bookie.dev/delete-data=cluster-uid" in asks.message
     assert "whoever deletes this BookieCluster deletes 12 claims of 4 bookies" in told.message
     assert asks.key != told.key
+
+
+def test_a_claim_that_goes_already_is_neither_counted_nor_given_an_owner() -> None:
+    first, *others = bookies()
+    volumes = tuple(replace(one, claim=replace(one.claim, is_terminating=True)) for one in first.volumes if one.claim)
+
+    found = decided(DELETE, SAID, TOLD, (replace(first, volumes=volumes), *others))
+
+    assert len(found.actions) == 9
+    assert found.status is not None
+    assert found.status.claims == 9
