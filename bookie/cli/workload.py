@@ -64,7 +64,9 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     look.add_argument("--json", action="store_true", help="as it is without this")
     _common(look, run_survey, needs_log=False)
     probe = output.add_verb(
-        verbs, "fenced", "ask a bookie to add an entry to ledgers that are fenced there; it must refuse each"
+        verbs,
+        "fenced",
+        "ask a bookie to add an entry to ledgers that are fenced there; it must refuse each (one that it takes stays)",
     )
     probe.add_argument("--bookie", required=True, help="the bookie's id")
     probe.add_argument("--ledgers", required=True, help="ledger ids, with commas")

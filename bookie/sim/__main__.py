@@ -85,6 +85,8 @@ def _work(options: argparse.Namespace) -> int:
         return _play(scenario.load(options.play))
     if options.seed is None:
         parser().error("a seed is wanted, or --play FILE, or --report FILE")
+    if options.seeds < 1:  # of none nothing is known, and 0 would say that every promise was kept
+        parser().error(f"--seeds is {options.seeds}: it must be 1 at least")
     wanted = SeedRun.of(options)
     if options.campaign is not None:
         return _campaign(options)

@@ -37,6 +37,10 @@ ROTA: tuple[tuple[str, ...], ...] = (
 )
 
 
+_HEAD = frozenset({"commit"})
+_RECORDED = frozenset({"seed", "defect", "steps", "acknowledged", "read", "ledgers", "seconds", "broke", "reached"})
+
+
 def flags_of(seed: int) -> tuple[str, ...]:
     """Return the aspects of a campaign's seed."""
     return ROTA[seed % len(ROTA)]
@@ -63,11 +67,24 @@ class SeedShare:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of a file. One that a kill cut off, which can only be the last, is none."""
-    for line in path.read_bytes().splitlines(keepends=True):
+    """Yield the records of a file. One that a kill cut off, which can only be the last, is none. Raises BadInput."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}: name the file that --campaign wrote") from None
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
         if line.endswith(b"\n"):
-            found: dict[str, Any] = json.loads(line)
-            yield found
+            yield _loaded(line, f"{path}, line {number}", _HEAD if number == 1 else _RECORDED)
+
+
+def _loaded(line: bytes, where: str, wanted: frozenset[str]) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not wanted <= found.keys():
+        raise BadInput(f"{where} is no record of a campaign: name a file that --campaign wrote, or a new one")
+    return found
 
 
 def record(path: Path, commit: str, seeds: Iterable[int], run: Callable[[int], SeedOutcome]) -> int:
@@ -151,7 +168,9 @@ def report(paths: Sequence[Path]) -> Report:
     """Sum up the files of a campaign; a seed that stands in two of them counts once."""
     total, seen = Report(), set[int]()
     for path in paths:
-        head, *rest = _lines(path)
+        head, *rest = list(_lines(path)) or [{}]
+        if not head:
+            raise BadInput(f"{path} is empty: name a file that --campaign wrote")
         if head["commit"] not in total.commits:
             total.commits.append(head["commit"])
         for line in rest:

@@ -43,5 +43,6 @@ def load(path: Path) -> Scenario:
         assert isinstance(found.seed, int)
         assert isinstance(found.faults_s, int | float)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, AssertionError) as error:
-        raise BadInput(f"{path} is no scenario of python -m bookie.sim --save: {error!r}") from None
+        why = error.strerror if isinstance(error, OSError) else "a part of it is missing, or has another form"
+        raise BadInput(f"{path} is no scenario of python -m bookie.sim --save: {why}") from None
     return found

@@ -56,6 +56,35 @@ def test_a_campaign_is_recorded_and_reported(tmp_path: Path, capsys: pytest.Capt
     assert f'"digest": "{digest}"' in file.read_text()
 
 
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00\xff\n", b"[]\n", b'{"commit": "c1"}\n{"seed": 1}\n', b'{"commit": "c1"', None]
+)
+def test_a_file_that_no_campaign_wrote_is_refused(
+    data: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "record"
+    if data is None:
+        file.mkdir()
+    else:
+        file.write_bytes(data)
+
+    for words in (["--report", str(file)], ["--play", str(file)]):
+        assert main(words) == 2
+        assert str(file) in capsys.readouterr().err
+    assert main(["--report", str(tmp_path / "nothing")]) == 2
+    if data is None:
+        assert main(["1", "--campaign", str(file), "--commit", "c1"]) == 2
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_no_seeds_prove_nothing(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["1", "--seeds", count])
+
+    assert ended.value.code == 2
+    assert "must be 1 at least" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_part_that_is_left_out_leaves_the_others_what_they_were() -> None:
     """Links are held in any case, whatever else happens; so each of these acts but one is there again."""

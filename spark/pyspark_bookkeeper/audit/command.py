@@ -62,7 +62,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="a setting of the client library, as the source's bookkeeper.client.NAME (tlsTrustStore, saslUser, "
         "metadataSettingsFile, ...); may be given again. Secrets are in files, on every executor",
     )  # fmt: skip
-    parser.add_argument("--output", required=True, type=Path, metavar="DIR", help="where findings and report go")
+    parser.add_argument("--output", required=True, type=_folder, metavar="DIR", help="where findings and report go")
     parser.add_argument(
         "--again", action="store_true",
         help="forget the audit in DIR if it is finished or began over 12 hours ago (for an audit every night there)",
@@ -105,6 +105,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--wave-units", type=int, help="tasks whose findings are committed together (default: 4 a slot)"
     )
     parser.set_defaults(run=run)
+
+
+def _folder(text: str) -> Path:
+    """Return the folder. An empty word, as of a shell's variable that is not set, would be the working directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty word: name a folder")
+    return Path(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

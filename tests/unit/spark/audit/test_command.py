@@ -20,6 +20,16 @@ def connection(*client: str) -> object:
     return command._connection(arguments)
 
 
+def test_an_empty_word_is_no_folder_to_write_into(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+
+    with pytest.raises(SystemExit):
+        parser.parse_args(["audit", "--metadata-service-uri", URI, "--output", ""])
+
+    assert "an empty word: name a folder" in capsys.readouterr().err
+
+
 def test_the_audit_reaches_a_guarded_fleet_as_the_source_does(tmp_path: Path) -> None:
     (tmp_path / "digest").write_text("audit:hunter2")
     (tmp_path / "metadata.conf").write_text(f"zkDigestFile={tmp_path}/digest\n")
