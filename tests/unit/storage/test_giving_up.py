@@ -465,3 +465,30 @@ async def test_a_ledger_of_which_something_may_be_lost_is_never_ready_to_be_give
         assert [store.watch_surplus(GONE) for _ in range(3)] == [False] * 3
 
     await bench.life(work)
+
+
+@story(run, entry_log_bytes_max=4096)
+async def test_a_log_stays_while_the_deletion_of_what_was_given_up_in_it_is_on_its_way(bench: Bench) -> None:
+    """The index has no entry in it any more, and a crash would bring all of them back."""
+
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        for first in (0, 4):
+            await bench.put_all(store, GONE, range(first, first + 4), payload=bytes(700))
+            await store.flush()
+        await bench.put_all(store, OTHER, range(8), payload=bytes(700))
+        await store.flush()
+        await give_up(store, flush=False)
+        whole = directory.index.flush
+        dropped: list[int] = []
+
+        async def flush() -> None:
+            dropped.append(await drop_dead_logs(store))
+            await whole()
+
+        directory.index.flush = flush  # type: ignore[method-assign]
+        await store.flush()
+        assert dropped[0] == 0
+        assert await drop_dead_logs(store) > 0
+
+    await bench.life(work)

@@ -165,7 +165,7 @@ def story(body: Callable[[Story], Coroutine[Any, Any, None]], *, file_bytes_max:
         journal = JournalWriter(
             disk,  # type: ignore[arg-type]
             "/journal",
-            Entropy(),
+            Entropy(),  # type: ignore[arg-type]
             Clock(),  # type: ignore[arg-type]
             file_bytes_max=file_bytes_max,
             stats=StorageStats(),
@@ -246,7 +246,12 @@ def test_a_group_that_fails_is_refused_with_all_that_waits_behind_it(failure: Bo
     async def body(it: Story) -> None:
         await it.write("durable", 1)
         synced = it.journal.synced
-        it.journal.on_trouble = lambda error: (it.troubles.append(error), it.outcomes.append(("trouble", "")))[0]
+
+        def on_trouble(error: BookieError) -> None:
+            it.troubles.append(error)
+            it.outcomes.append(("trouble", ""))
+
+        it.journal.on_trouble = on_trouble
         it.put("in flight")
         group = await it.group(2)
         it.put("pending")
