@@ -33,6 +33,7 @@ from bookie.ports.metadata_store import (
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
+_GIVE_WAY_STEPS = 3  # as many as a removal has
 _GIVE_BACK_ATTEMPTS = 2  # each may take as long as a session does to end
 _GIVE_BACK_S = 1.0  # for both, when the work was cancelled
 
@@ -114,9 +115,11 @@ class ReplicationLock:
             version = await self._store.put(self.path, found.data, found.version)
             now = await self._store.get(self.path)
             if now.owner or now.version != version:
+                await self._give_way()
                 return
             await self._store.delete(self.path, version)
         except (errors.NodeMissing, errors.VersionConflict, errors.OutcomeUnknown):
+            await self._give_way()
             return  # the next look says what happened
         except errors.MetadataError as error:
             if error.retryable:
@@ -132,6 +135,12 @@ class ReplicationLock:
             other,
             found.created_ms,
         )
+
+    async def _give_way(self) -> None:
+        """Let another that removes the same node come to its end: each that writes to it makes the others' looks void,
+        so that of many, none would."""
+        for _ in range(_GIVE_WAY_STEPS):
+            await self._store.sync(self.path)
 
     async def give_back(self) -> None:
         """Remove the lock, best effort: at worst it ends with our session. Does nothing when it was lost."""

@@ -1,6 +1,7 @@
 """The lock of one ledger: whose it is when requests and answers are lost, and that nobody else's is ever removed."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from story_support import story
 
 URI, ROOT = "zk+hierarchical://zk:2181/ledgers", "/ledgers"
 LEDGER = LedgerId(7)
+TURNS, TAKERS = 30, 8
 LOCK, SIGN = paths.replication_lock(ROOT, LEDGER), paths.replication_holder(ROOT, "ours")
 
 
@@ -223,3 +225,23 @@ async def test_who_is_cancelled_does_not_wait_for_a_silent_store(stage: Stage) -
         await task
 
     assert loop.now_ns - began_ns < 2 * NS_PER_S
+
+
+@story(on_a_stage)
+async def test_of_many_that_remove_a_node_of_no_session_one_has_the_lock(stage: Stage) -> None:
+    """Each look at what another writes to is void: without giving way all of them may use up their attempts."""
+    taken: list[int] = []
+
+    async def taking(store: MetadataStore, turn: int, name: str) -> None:
+        with contextlib.suppress(errors.TooManyRequests, errors.OutcomeUnknown):
+            async with locked(store, ROOT, LEDGER, name):
+                taken.append(turn)
+
+    for turn in range(TURNS):
+        await stage.theirs.create(LOCK, repair.dump_lock("nobody"), parents=True)
+        async with asyncio.TaskGroup() as group:
+            for number in range(TAKERS):
+                store = (stage.mine, stage.theirs)[number % 2]
+                group.create_task(taking(store, turn, f"{turn}-{number}"))
+
+    assert sorted(set(taken)) == list(range(TURNS))
