@@ -1,5 +1,6 @@
 """A user's program that ends in order says nothing: no warning of Python's, no task or socket left behind."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,8 @@ from local_support import LocalFleet
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
+# asyncio's word, in development mode, of a step of the loop that took longer than 0.1 s: the machine was busy.
+SLOW_STEP = re.compile(r"Executing .* took \d+\.\d+ seconds")
 
 
 @pytest.fixture(scope="module")
@@ -111,4 +114,5 @@ def test_a_program_that_ends_in_order_says_nothing(fleet: LocalFleet, name: str)
         cwd=ROOT,
     )
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    said = [line for line in done.stderr.splitlines() if not SLOW_STEP.fullmatch(line)]
+    assert (done.returncode, done.stdout, said) == (0, "", [])
