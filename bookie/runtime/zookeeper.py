@@ -422,7 +422,6 @@ def _translated(error: Exception, what: str, *, wrote: bool) -> errors.MetadataE
             return errors.OutcomeUnknown(f"{what}: the answer was lost ({type(error).__name__})")
         if isinstance(error, kazoo_errors.SessionExpiredError):
             return errors.SessionLost(f"{what}: the session is gone")
-    if isinstance(error, _LOST_ANSWERS):
         return errors.MetadataError(
             f"{what}: the metadata store did not answer ({type(error).__name__}): is it up, and can it be reached?"
         )
