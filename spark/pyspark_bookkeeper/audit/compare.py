@@ -114,7 +114,7 @@ class Comparison:
     def is_unanswered(self, bookie: BookieId) -> bool:
         """Return True when the bookie owes no copy, and it is not known whether it has any nevertheless: no finding,
         as nothing that is promised is in doubt."""
-        return not self.replicas[bookie].expected and (bookie, UNREACHABLE) in self.reasons
+        return not self.replicas[bookie].expected and bool(self.reasons.get((bookie, UNREACHABLE)))
 
     def findings(self, ledger: int) -> Iterator[ReplicaFinding]:
         """Return the findings, by bookie, kind and first entry."""

@@ -16,6 +16,7 @@ from pyspark_bookkeeper.audit import compare, tally
 from pyspark_bookkeeper.audit.compare import MISSING, UNEXPECTED, UNREACHABLE, ReplicaFinding, Unknown
 
 BOOKIES = [BookieId(f"b{number}") for number in range(6)]
+STRANGER = BookieId("stranger")
 ZONES = {BookieId(f"b{number}"): "xyz"[number % 3] for number in range(5)}  # the last one is not registered
 
 
@@ -153,10 +154,13 @@ def test_a_bookie_that_owes_nothing_and_does_not_know_is_no_finding_and_counts_a
     holdings: dict[BookieId, compare.Holding] = dict.fromkeys(BOOKIES[:3], whole)
     holdings |= {BOOKIES[0]: Unknown("in limbo"), BOOKIES[3]: (), BOOKIES[4]: Unknown("it did not answer")}
 
-    result = compare.compare(metadata, 6, holdings, ZONES, is_final=True)
+    holdings[STRANGER] = groups_of({0})  # it has a forgotten copy: it did say, and its copy was looked at
+    read = {STRANGER: compare.Bytes()}
+
+    result = compare.compare(metadata, 6, holdings, ZONES, is_final=True, read=read)
     figures = tally.of(result, tally.CLOSED, write_quorum=3)
 
-    assert [one.bookie for one in result.findings(7)] == ["b0"]
+    assert [one.bookie for one in result.findings(7)] == ["b0", STRANGER]
     assert [bookie for bookie in holdings if result.is_unanswered(bookie)] == [BOOKIES[4]]
     assert {key[1]: count for key, count in figures.items() if key[-1] == tally.UNANSWERED} == {"b4": 1}
     assert figures["reasons", "it did not answer"] == 1
