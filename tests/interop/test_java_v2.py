@@ -74,7 +74,7 @@ def test_v2_recovery_fences_a_live_v2_writer(java_v2: JavaGuest, other_java_v2: 
     reader = other_java_v2.ask("open", ledger=ledger["ledger"])
     wrote = java_v2.ask("stream_stop", handle=ledger["handle"])
 
-    assert wrote["ended_by"] in ("BKLedgerFencedException", "BKLedgerClosedException")
+    assert wrote["ended_by"] in java_support.ENDS_OF_A_FENCED_WRITER
     assert wrote["acknowledged"] - 1 <= reader["last"]
     expected = [f"live {entry}".encode() for entry in range(reader["last"] + 1)]
     assert other_java_v2.read(reader["handle"], 0, reader["last"]) == expected

@@ -36,6 +36,11 @@ SMALL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare
 SASL_USER = "bookkeeperuser"
 PASSWORDS = ("correct-horse-battery", "wrong-horse-battery", "stable-horse-battery")
 
+# How the official writer ends when its ledger is fenced. A refused add that it waited for: fenced. The refusal was the
+# third answer of an acknowledged add: closed, or, when its next add replaces the refusing bookie first and the fleet of
+# three has no other: not enough bookies.
+ENDS_OF_A_FENCED_WRITER = ("BKLedgerFencedException", "BKLedgerClosedException", "BKNotEnoughBookiesException")
+
 
 class JavaMissing(Exception):
     """Java or Maven is not here and cannot be installed by us; the text says what to install."""
