@@ -1,6 +1,8 @@
 """Which cluster to look at next: each key once, never twice at a time, soon after an event, later after a failure.
 
-Bounded by the number of clusters. A key that is added while it is worked on is done once more afterwards.
+Bounded by the number of clusters. A key that is added while it is worked on is done once more afterwards. A pass that
+takes long waits for somebody (a look through all ledgers, a bookie that does not answer), so it keeps nobody else
+waiting: it counts no more among the few that run side by side.
 """
 
 import asyncio
@@ -16,7 +18,12 @@ K = TypeVar("K", bound=Hashable)
 DEBOUNCE_MS = 200  # events come in bursts
 BACKOFF_MIN_MS = 250
 BACKOFF_MAX_MS = 60_000
+# Passes side by side: each has a whole cluster in memory, and one loop to run on.
 PARALLEL = 4
+# A pass of so long is one that waits. Bookies that do not answer are waited for so long too (CALL_DEADLINE_S).
+LONG_MS = 5_000
+# And so many altogether, so that a metadata store that all fleets share, and that hangs, does not fill the memory.
+PASSES_MAX = 32
 # So many failures of one key in a row, about eight seconds, are no passing conflict or restart of the API server.
 STUCK_AFTER = 6
 
@@ -27,7 +34,7 @@ class WorkQueue(Generic[K]):
     def __init__(self, handle: Callable[[K], Awaitable[int | None]]) -> None:
         self._handle = handle
         self._due: dict[K, float] = {}  # loop time
-        self._busy: dict[K, None] = {}
+        self._busy: dict[K, float] = {}  # loop time at which its pass began
         self._failures: dict[K, tuple[int, str]] = {}  # in a row, and why the last one
         self._closed_s: dict[K, float] = {}  # loop time before which the API server wants to hear nothing
         self._changed = asyncio.Event()
@@ -72,12 +79,19 @@ class WorkQueue(Generic[K]):
         """Start what is due and free; return the seconds until the next key is due."""
         now = asyncio.get_running_loop().time()
         for key, due in sorted(self._due.items(), key=lambda item: item[1]):
-            if due <= now and key not in self._busy and len(self._busy) < PARALLEL:
+            if due <= now and key not in self._busy and self._room_s(now) <= now and len(self._busy) < PASSES_MAX:
                 del self._due[key]
-                self._busy[key] = None
+                self._busy[key] = now
                 group.create_task(self._work(key))
         waiting = [due for key, due in self._due.items() if key not in self._busy]
-        return max(0.0, min(waiting) - now) if waiting and len(self._busy) < PARALLEL else None
+        if not waiting or len(self._busy) >= PASSES_MAX:
+            return None
+        return max(0.0, max(min(waiting), self._room_s(now)) - now)
+
+    def _room_s(self, now: float) -> float:
+        """Return when another pass may begin, if none ends before: loop time, not after `now` when it may at once."""
+        began_s = sorted(self._busy.values())[-PARALLEL:]
+        return now if len(began_s) < PARALLEL else began_s[0] + LONG_MS / 1_000
 
     async def _work(self, key: K) -> None:
         try:
