@@ -24,6 +24,7 @@ import google_crc32c
 
 from bookie.base.errors import BadInput
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import GIB
 from bookie.ports.disk import BLOCK_BYTES, bytes_to_block
 
 MAGIC: Final = b"BKIEJNL1"
@@ -51,6 +52,10 @@ PADDING: Final = 6  # body: zeros
 KINDS: Final = frozenset((ENTRY, KEY, FENCE, LAC, ENTRIES, PADDING))
 NO_ENTRY: Final = EntryId(-1)  # the entry field of every kind but ENTRY
 NO_LEDGER: Final = LedgerId(-1)  # the ledger field of PADDING
+# What a search for synced records checks altogether in those of more than a block. A torn tail may be all payload, and
+# a payload a million heads of which each claims everything after it: hours of checksums (two MiB took 38 s). Records of
+# a block at most are always checked, and a group ends with one, its padding.
+_CHECKED_BYTES_MAX: Final = GIB
 
 
 class Header(NamedTuple):
@@ -178,11 +183,15 @@ def is_synced_beyond(data: bytes, offset: int, seed: int) -> bool:
     were synced, perhaps acknowledged, and have rotted. False: they may be the torn tail of the last group, which was
     never acknowledged."""
     position = data.find(_MARK, offset)
+    left = _CHECKED_BYTES_MAX
     while position >= 0:
         start = position - _MARK_OFFSET
-        if start > offset and unpack_record(data, start, seed) is not None:
-            (group_start,) = _CRC.unpack_from(data, start + 8)
-            if group_start > offset:
-                return True
+        if start > offset and start + RECORD_HEAD_SIZE <= len(data):
+            size, group_start, *_ = _HEAD.unpack_from(data, start + _CRC.size)
+            is_small = size <= BLOCK_BYTES
+            if offset < group_start <= start and size <= len(data) - start and (is_small or size <= left):
+                left -= 0 if is_small else size
+                if unpack_record(data, start, seed) is not None:
+                    return True
         position = data.find(_MARK, position + 1)
     return False

@@ -1,11 +1,16 @@
 """Journal bytes: every record survives the round trip, and nothing else is ever a record."""
 
+import struct
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie.base.errors import BadInput
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import KIB, MIB
+from bookie.ports.disk import BLOCK_BYTES
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.format import Header
 
@@ -115,6 +120,45 @@ def test_a_record_that_a_client_stored_as_its_payload_proves_nothing() -> None:
     data = bytes(START) + bytes(60) + record(b"payload " + stored)
 
     assert not journal_format.is_synced_beyond(data, START, SEED)
+
+
+def hostile(size: int, start: int) -> bytes:
+    """A payload of heads that fail their check: each claims all that comes after it, and a group of its own."""
+    heads = (
+        struct.pack(">IIIB3sqq", 0, size - at - 32, start + at, journal_format.ENTRY, b"BKR", 3, 4)
+        for at in range(0, size, 32)
+    )
+    return b"".join(heads)
+
+
+def test_a_payload_of_a_hundred_thousand_heads_keeps_no_start_waiting() -> None:
+    data = bytes(START) + hostile(4 * MIB, START)
+    began_s = time.process_time()
+
+    assert not journal_format.is_synced_beyond(data, START - 1, SEED)
+    assert time.process_time() - began_s < 20, "it was minutes: each head's claim was summed up to the end"
+
+
+@pytest.mark.parametrize("size", [1, BLOCK_BYTES + 1, 3 * BLOCK_BYTES], ids=["small", "a block", "large"])
+def test_a_synced_record_is_found_behind_heads_of_a_payload(size: int) -> None:
+    torn = hostile(64 * KIB, START)
+    start = START + len(torn)
+
+    assert journal_format.is_synced_beyond(bytes(START) + torn + record(b"b" * size, group=start), START - 1, SEED)
+
+
+def test_however_many_heads_were_checked_a_small_record_proves_it_and_so_does_each_padding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal_format, "_CHECKED_BYTES_MAX", 0)
+    large = record(b"b" * (BLOCK_BYTES + 1), group=START + 100)
+    padding = journal_format.pack_padding(SEED, START + 100, len(large))
+    assert padding
+    data = bytes(START + 100) + large
+
+    assert not journal_format.is_synced_beyond(data, START, SEED)
+    assert journal_format.is_synced_beyond(data + padding, START, SEED)
+    assert journal_format.is_synced_beyond(data + record(b"b" * BLOCK_BYTES, group=START + 100), START, SEED)
 
 
 def entry(ledger_id: int, entry_id: int, payload: bytes) -> bytes:
