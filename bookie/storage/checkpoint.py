@@ -86,10 +86,7 @@ async def checkpoint(
     await partition.writer.sync()
     partition.save_next_log()
     # Deletions first: a ledger that was deleted and made anew keeps what this generation holds of the new one.
-    for number, ledger_id in enumerate(partition.table.deleting, 1):
-        partition.index.forget(ledger_id, keep_row=ledger_id in partition.table.known)
-        if number % _DELETIONS_COUNT == 0:
-            await pause()
+    await _change_deleted(partition)
     if partition.fresh_use:
         partition.begin_deltas()
         await _change_use(partition)
@@ -156,16 +153,25 @@ async def _forget_deleted(partition: Partition) -> None:
     """Make deletions durable alone, when the logs had no space: they let the collector drop logs, which makes space.
     CRASH: the mark stays as it is, and the index has no other part of this checkpoint yet."""
     table = partition.table
-    forgotten = [*table.deleting, *table.deleted]
-    if not forgotten:
+    table.join_deleted()
+    if not table.deleting:
         return
     with contextlib.suppress(
         errors.DiskFull, errors.OutOfResources
     ):  # the index has no space either: nothing is lost, nothing is won
-        for ledger_id in forgotten:
-            partition.index.forget(ledger_id, keep_row=ledger_id in table.known)
+        await _change_deleted(partition)
         await partition.index.flush()
-        table.forgotten(forgotten)
+        table.deleting = {}
+
+
+async def _change_deleted(partition: Partition) -> None:
+    """Step (3), deletions: remove ledgers from the index. The row of one that was made anew is replaced by its present
+    one, packed in the same step: of the earlier life a crash brings back no fence, key or mark."""
+    table = partition.table
+    for number, ledger_id in enumerate(table.deleting, 1):
+        partition.index.forget(ledger_id, anew=table.rows_of_known(ledger_id))
+        if number % _DELETIONS_COUNT == 0:
+            await pause()
 
 
 async def _change_use(partition: Partition) -> None:

@@ -286,15 +286,17 @@ class Index:
                     break
         return max(found, default=None)
 
-    def forget(self, ledger_id: LedgerId, *, keep_row: bool) -> None:
-        """Remove a ledger's entries, and its row unless the ledger was created again since its deletion."""
+    def forget(self, ledger_id: LedgerId, *, anew: Pairs = ()) -> None:
+        """Remove a ledger's entries, and replace its rows of facts and quarantine by those that it has `anew`: made
+        again since its deletion, or still here without the entries. It is without a row at no moment in between."""
         self.store.delete_range(block_key(ledger_id, FIRST), _after_entries(ledger_id))
         if self.deltas.names(ledger_id):
             # CRASH: after its rows of entries: without the deltas these would say again what they said before.
             self._put_delta(delta_rows.pack_forgotten([ledger_id]))
             self.deltas.take_forgotten([ledger_id])
-        if not keep_row:
-            self.store.write([DeleteRow(ledger_key(ledger_id)), DeleteRow(quarantine_key(ledger_id))])
+        rows = dict(anew)
+        keys = (ledger_key(ledger_id), quarantine_key(ledger_id))
+        self.store.write([PutRow(key, rows[key]) if key in rows else DeleteRow(key) for key in keys])
 
     # ---- doubt ------------------------------------------------------------------------------------------------------
 

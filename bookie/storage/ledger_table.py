@@ -137,6 +137,7 @@ class LedgerTable:
     def _note(self, ledger_id: LedgerId, reason: str) -> None:
         if ledger_id not in self.quarantined:
             self.quarantined[ledger_id] = reason
+            self._released.pop(ledger_id, None)  # or the next checkpoint would remove the row that says so
             log.error("ledger quarantined, the integrity check mends it ledger_id=%d reason=%s", ledger_id, reason)
 
     def release(self, ledger: Ledger) -> None:
@@ -255,6 +256,11 @@ class LedgerTable:
             pairs += [index_module.quarantine_pair(ledger_id, why) for ledger_id, why in found if why is not None]
         return pairs
 
+    def rows_of_known(self, ledger_id: LedgerId) -> list[tuple[bytes, bytes]]:
+        """Return the rows of a ledger that is in memory; none when it is not: made anew, it cannot leave that."""
+        ledger = self.known.get(ledger_id)
+        return [] if ledger is None else self.rows_of([ledger])
+
     def lac_rows_of(self, ledger_ids: Sequence[LedgerId]) -> list[tuple[bytes, bytes]]:
         """Return the rows to write for ledgers of which deltas have a LAC; those in memory are not looked up."""
         known = [ledger for ledger_id in ledger_ids if (ledger := self.known.get(ledger_id)) is not None]
@@ -273,11 +279,11 @@ class LedgerTable:
         self.flushing = {}
         self.deleting = {}
 
-    def forgotten(self, ledger_ids: Iterable[LedgerId]) -> None:
-        """Note that the deletions of these ledgers are durable, before their checkpoint has ended."""
-        for ledger_id in ledger_ids:
-            self.deleted.pop(ledger_id, None)
-            self.deleting.pop(ledger_id, None)
+    def join_deleted(self) -> None:
+        """Hand what was deleted since `rotate` to that checkpoint too, which has put nothing into the index yet. A
+        ledger that is deleted again from now on is in the next one, whatever becomes of this."""
+        self.deleting.update(self.deleted)
+        self.deleted = {}
 
     def trim(self, is_busy: Callable[[LedgerId], bool]) -> None:
         """Drop ledgers beyond the bound from memory, first loaded first, except those still needed there."""

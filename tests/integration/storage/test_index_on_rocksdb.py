@@ -30,7 +30,7 @@ async def test_a_ledger_deleted_and_made_anew_has_nothing_of_its_first_life(
     if is_first_flushed:
         await index.flush()
 
-    index.forget(LEDGER, keep_row=True)
+    index.forget(LEDGER)
     if is_deletion_flushed:
         await index.flush()
     put(index, 2, 40)

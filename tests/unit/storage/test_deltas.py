@@ -88,7 +88,7 @@ class Story:
 
     def forget(self, ledger: int) -> None:
         before = dict(self.places)
-        self.index.forget(LedgerId(ledger), keep_row=False)
+        self.index.forget(LedgerId(ledger))
         self.put_row(ledger)  # made anew
         self.places = {of: place for of, place in self.places.items() if of[0] != ledger}
         self.lacs.pop(ledger, None)
