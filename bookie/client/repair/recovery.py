@@ -141,8 +141,8 @@ async def _end(
     """Move the ledger from IN_RECOVERY to CLOSED with the ensembles of the write-back, in one write; or adopt the end
     that another client wrote (spec/bp46.md#S6).
 
-    A conflict with metadata that is still IN_RECOVERY comes from a re-replication: then add our last segment, if we
-    changed it, to the metadata that stands there.
+    A conflict with metadata that is still IN_RECOVERY comes from a re-replication: then add every segment of our
+    write-back to the metadata that stands there.
     """
     closed = recovered.closed(end, length)
     for _ in range(CAS_ATTEMPTS):
@@ -152,9 +152,9 @@ async def _end(
             stored, version = await shared.ledgers.get(ledger_id)
             if stored.is_closed:
                 return stored, version
-            last = recovered.last_segment
-            if last != before.last_segment and last.first_entry >= stored.last_segment.first_entry:
-                stored = stored.with_ensemble(last.first_entry, last.bookies)
+            for ours in recovered.segments:
+                if ours not in before.segments and ours.first_entry >= stored.last_segment.first_entry:
+                    stored = stored.with_ensemble(ours.first_entry, ours.bookies)
             for key, value in recovered.custom:
                 if key == GIVEN_UP_KEY:
                     stored = stored.with_custom(key, value)

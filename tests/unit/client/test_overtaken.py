@@ -7,6 +7,7 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client, LedgerWriter
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.ports.metadata_store import CheckOp
+from bookie.quorum.recovery import WRITE_BEHIND_MAX
 from bookie.wire import messages
 from bookie.wire.digest import Digest, DigestType
 from client_support import Fleet, tell
@@ -80,9 +81,12 @@ async def test_a_close_keeps_what_a_rereplication_wrote(fleet: Fleet) -> None:
         assert stored.segments[0].bookies[0] == new
 
 
-def planted(fleet: Fleet, holders: Sequence[BookieId], ledger_id: LedgerId, entry_id: int) -> None:
+def planted(
+    fleet: Fleet, holders: Sequence[BookieId], ledger_id: LedgerId, entry_id: int, lac: int | None = None
+) -> None:
     """An entry that was sent to `holders` alone before its writer went."""
-    body = Digest(DigestType.CRC32C, b"").seal(ledger_id, EntryId(entry_id), entry_id - 1, 10, b"late")
+    told = entry_id - 1 if lac is None else lac
+    body = Digest(DigestType.CRC32C, b"").seal(ledger_id, EntryId(entry_id), told, 10, b"late")
     for holder in holders:
         fleet[str(holder)].entries[ledger_id, EntryId(entry_id)] = b"".join(body)
 
@@ -125,3 +129,38 @@ async def test_a_recovery_adopts_the_end_that_another_one_wrote(fleet: Fleet) ->
 
         assert (reader.is_closed, reader.last_entry, reader.metadata.length) == (True, 2, 3)
         assert (await client.metadata(writer.id)).last_entry == 2
+
+
+@story(tell, zones="abcabc")
+async def test_a_recovery_that_is_overtaken_keeps_every_ensemble_of_its_write_back(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P33, spec/wire.md#W55: two bookies fail one after the other, so it wrote to three ensembles."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await lost.create(ack_quorum=3)
+        for _ in range(3):
+            await writer.append(b"x")
+        first, second, last = writer.metadata.last_segment.bookies
+        others = [each for each in fleet.bookies if each.id not in (first, second, last)]
+        count = 2 * WRITE_BEHIND_MAX  # so that it reads on once the first of them is replaced
+        for number in range(3, count):
+            planted(fleet, (first, second, last), writer.id, number, lac=2)
+        is_add = messages.AddRequest
+        fleet[str(first)].script = lambda request: Status.EIO if isinstance(request, is_add) else None
+        fleet[str(second)].script = lambda request: (
+            Status.EIO if isinstance(request, is_add) and any(len(each.ids(writer.id)) > 9 for each in others) else None
+        )
+        overtaken(client, moved(last, others[0].id), at=2)  # the first write says IN_RECOVERY
+
+        reader = await client.open(writer.id)
+
+        stored = await client.metadata(writer.id)
+        assert reader.last_entry == count - 1
+        lacking = [
+            (entry_id, each)
+            for entry_id in range(3, count)
+            for each in stored.write_set(EntryId(entry_id))
+            if entry_id not in fleet[str(each)].ids(writer.id)
+        ]
+        assert lacking == []
+        assert len(stored.segments) == 3
+        assert stored.segments[0].bookies == (first, second, others[0].id)
