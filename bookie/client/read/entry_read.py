@@ -83,6 +83,11 @@ class EntryRead:
         self.max_lac = EntryId(-1)
 
     @property
+    def bookies(self) -> Sequence[BookieId]:
+        """Return whom it asks, in any order."""
+        return self._bookies
+
+    @property
     def is_done(self) -> bool:
         return self.entry is not None or self.error is not None
 

@@ -9,7 +9,7 @@ largest entry so far says how many more it may ask for.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import NamedTuple
 
 from bookie.base import errors
@@ -37,7 +37,8 @@ class Gap(NamedTuple):
 
 
 class Prefetch:
-    """One pass over `first`..`last`, inclusive. `metadata` is asked anew for every read: a ledger may grow."""
+    """One pass over `first`..`last`, inclusive. `metadata` is asked anew for every read: a ledger may grow.
+    `look_again` renews it for an entry that none of its bookies gave."""
 
     def __init__(
         self,
@@ -47,7 +48,9 @@ class Prefetch:
         metadata: Callable[[], LedgerMetadata],
         first: EntryId,
         last: EntryId,
+        look_again: Callable[[EntryId], Awaitable[None]],
     ) -> None:
+        self._look_again = look_again
         self._shared = shared
         self._digest = digest
         self._ledger_id = ledger_id
@@ -75,7 +78,7 @@ class Prefetch:
                 self._learn(read)
                 for entry in read.entries:
                     yield entry
-                self._ask_rest(read)
+                await self._ask_rest(read)
         finally:
             timer.cancel()
             for asked in window:
@@ -117,17 +120,36 @@ class Prefetch:
             ahead += read.last - read.first + 1
             self._next = EntryId(read.last + 1)
 
-    def _ask_rest(self, read: Read) -> None:
+    async def _ask_rest(self, read: Read) -> None:
         """Ask next for the entries that a batch did not bring; after an error, for the first of them as a single entry.
-        Raises the error of a single entry."""
+        Raises the error of a single entry, unless it has other bookies now."""
         first = EntryId(read.first + len(read.entries))
         if read.error is None:
             self._leave(first, read.last)
         elif isinstance(read, EntryRead):
-            raise self._why(read, read.error)
+            if not await self._has_moved(read):
+                raise self._why(read, read.error)
+            self._window.appendleft(self._single(first))
         else:
             self._leave(EntryId(first + 1), read.last)
             self._window.appendleft(self._single(first))
+
+    async def _has_moved(self, read: EntryRead) -> bool:
+        """Return True when the ledger names other bookies for the entry by now. Raises MetadataError where nobody can
+        tell and the answer would be "there is none"."""
+        if self._is_elsewhere(read):  # looked at for an entry before it
+            return True
+        try:
+            await self._look_again(read.entry_id)
+        except errors.LedgerMissing:
+            return False
+        except BookieError:
+            if read.is_absent:
+                raise
+        return self._is_elsewhere(read)
+
+    def _is_elsewhere(self, read: EntryRead) -> bool:
+        return sorted(self._metadata().write_set(read.entry_id)) != sorted(read.bookies)
 
     def _why(self, read: EntryRead, error: BookieError) -> BookieError:
         """Return the error of an entry, with the words of whoever declared it lost."""

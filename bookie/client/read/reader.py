@@ -108,7 +108,7 @@ class LedgerReader:
         return [entry async for entry in self._stream(first, last)]
 
     async def _stream(self, first: EntryId, last: EntryId) -> AsyncIterator[Entry]:
-        ahead = Prefetch(self._shared, self._digest, self.id, lambda: self._metadata, first, last)
+        ahead = Prefetch(self._shared, self._digest, self.id, lambda: self._metadata, first, last, self._look_again)
         async with contextlib.aclosing(ahead.entries()) as entries:
             async for entry in entries:
                 if not self.is_closed:
@@ -156,8 +156,17 @@ class LedgerReader:
 
     async def _refresh(self) -> None:
         """Adopt the stored metadata if it changed since (spec/metadata.md#M22)."""
-        if not self._is_stale or self.is_closed:
-            return
+        if self._is_stale and not self.is_closed:
+            await self._adopt()
+
+    async def _look_again(self, entry_id: EntryId) -> None:
+        """Adopt the newest metadata, of a closed ledger too, for a confirmed entry that none of its bookies gave: its
+        copies may be on others now, and those that left forget theirs."""
+        if entry_id <= self._lac:
+            await self._shared.ledgers.store.sync(self._shared.ledgers.path(self.id))
+            await self._adopt()
+
+    async def _adopt(self) -> None:
         self._is_stale = False
         metadata, version = await self._shared.ledgers.get(self.id)
         if version > self._version:

@@ -3,6 +3,7 @@ P18)."""
 
 import asyncio
 import contextlib
+import dataclasses
 
 import pytest
 
@@ -10,7 +11,7 @@ from bookie.base import errors
 from bookie.base.errors import Answer, Status
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client import Client, DigestType, Entry, LedgerReader
-from bookie.metadata.ledger import LedgerMetadata
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.wire import messages
 from bookie.wire.digest import Digest
 from client_support import BREAK, MUTE, Fleet, tell
@@ -242,6 +243,66 @@ async def test_a_record_that_comes_late_does_not_take_a_reader_back(fleet: Fleet
         await reader.read_last_confirmed()
         assert reader.metadata == newer
         other.shared.ledgers.get = get  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("batch_reads", [False, True])
+@pytest.mark.parametrize("is_known", [False, True], ids=["gone", "denied"])
+@pytest.mark.parametrize("is_closed", [False, True], ids=["open", "closed"])
+@story(tell, zones="abcabc")
+async def test_a_reader_asks_the_bookies_that_hold_an_entry_now_before_it_says_that_nobody_does(
+    fleet: Fleet, *, batch_reads: bool, is_known: bool, is_closed: bool
+) -> None:
+    """spec/metadata.md#M22: all three bookies were replaced since it was opened, and forgot what is not theirs."""
+
+    async with fleet.client() as client, fleet.client("reader", batch_reads=batch_reads) as other:
+        ledger_id = await closed_ledger(client, 3)
+        stored, version = await client.shared.ledgers.get(ledger_id)
+        if not is_closed:
+            stored = dataclasses.replace(stored, state=LedgerState.OPEN)
+            version = await client.shared.ledgers.put(ledger_id, stored, version)
+        reader = await other.open_no_recovery(ledger_id, confirmed=EntryId(2))
+        fleet.machine.fabric.hold("zk", "reader")  # not even a watch tells it
+        for old in stored.last_segment.bookies:
+            new = next(each for each in fleet.bookies if not stored.names(each.id))
+            new.entries.update(fleet[old].entries)
+            new.keys.update(fleet[old].keys)
+            stored = stored.replaced(EntryId(0), old, new.id)
+        await client.shared.ledgers.put(ledger_id, stored, version)
+        for bookie in fleet.bookies:
+            if not stored.names(bookie.id):
+                bookie.wipe()
+                if not is_known:
+                    await bookie.stop()
+        reading = asyncio.ensure_future(reader.read(0, 2))
+        await asyncio.sleep(1)
+        fleet.machine.fabric.release("zk", "reader")
+
+        assert [each.payload for each in await reading] == [b"entry 0", b"entry 1", b"entry 2"]
+        assert reader.metadata.last_segment == stored.last_segment
+        await reader.close()
+
+
+@pytest.mark.parametrize("is_denied", [True, False])
+@story(tell, zones="abcd")
+async def test_a_denial_by_all_is_told_only_by_a_reader_that_knows_who_is_named(
+    fleet: Fleet, *, is_denied: bool
+) -> None:
+    """The metadata store does not answer: perhaps others have the entry. An error that is no denial says that itself.
+    And for an entry that is not confirmed nobody looks again."""
+
+    async with fleet.client() as client, fleet.client("reader") as other:
+        ledger_id = await closed_ledger(client, 3)
+        reader = await other.open(ledger_id)
+        for bookie in fleet.bookies:
+            bookie.script = lambda request: None if is_denied else Status.EIO
+            bookie.entries.clear()
+        fleet.machine.fabric.hold("zk", "reader")
+
+        with pytest.raises(errors.MetadataError if is_denied else errors.StorageFailed):
+            await reader.read(0, 2)
+        with pytest.raises(errors.NoSuchEntry if is_denied else errors.StorageFailed):
+            await reader.read_unconfirmed(3, 3)
+        fleet.machine.fabric.release("zk", "reader")
 
 
 @story(tell)
