@@ -107,7 +107,8 @@ def _hint(error: BookieError) -> str:
     if isinstance(error, errors.Unauthorized):
         return (
             ": is the --password wrong? If the bookie asks for TLS or a user, add --config FILE, the settings file"
-            " of a bookie of this fleet"
+            " of a bookie of this fleet; if you did, its certificate or user may not be one that the bookie lets in"
+            " (authorizedRoles, authorizedNames, saslJaasClientAllowedIds there)"
         )
     return ""
 

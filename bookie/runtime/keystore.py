@@ -9,6 +9,7 @@ store under the type name JKS, so a store is told by its first bytes. Never writ
 """
 
 import base64
+import datetime as dt
 import hashlib
 import hmac
 import struct
@@ -28,6 +29,9 @@ _SUN_KEY_PROTECTOR = bytes.fromhex("2b060104012a02110101")
 _U16, _U32, _DATE = struct.Struct(">H"), struct.Struct(">I"), struct.Struct(">Q")
 
 
+Validity = tuple[dt.datetime, dt.datetime]
+
+
 @dataclass(frozen=True, slots=True)
 class Material:
     """PEM texts. `key` and `chain` are empty for a side without a certificate of its own."""
@@ -36,6 +40,22 @@ class Material:
     key_password: str = field(default="", repr=False)
     chain: bytes = b""
     trusted: bytes = b""
+
+
+def validity(material: Material) -> Validity | None:
+    """Return from when until when our own certificate is valid, in UTC; None without one, or where it cannot be told:
+    the package `cryptography` is an extra."""
+    if not material.chain:
+        return None
+    try:
+        from cryptography import x509
+    except ImportError:
+        return None
+    try:
+        own = x509.load_pem_x509_certificates(material.chain)[0]
+    except ValueError:
+        return None  # OpenSSL, which uses it, judges it
+    return own.not_valid_before_utc, own.not_valid_after_utc
 
 
 def load(options: TlsOptions) -> Material:

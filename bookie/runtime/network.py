@@ -17,7 +17,7 @@ from bookie.ports.clock import Clock
 from bookie.ports.disk import Buffer
 from bookie.ports.network import Address, OnConnect
 from bookie.ports.tls import Certificate, Tls, TlsOptions
-from bookie.runtime.tls import SslTls, certificate_of
+from bookie.runtime.tls import SslTls, certificate_of, certificate_remedy
 
 # Read but not yet taken by the owner: beyond this the socket is not read any more.
 _READ_AHEAD_BYTES_MAX = 1024 * KIB
@@ -30,6 +30,8 @@ _LINGER_S = 1.0
 # Accepted in one go, before anybody can refuse them: no more than the descriptors that are kept for storage.
 _BACKLOG = 128
 EVERYWHERE = "::"
+# All that the loop tells of another side that went in the middle of a handshake: it sends no alert, and shows none.
+_BROKEN_OFF = "the other side broke the handshake off; it may not accept this side's certificate, and its log says why"
 # Of the loop, in which it tells the end of a connection to TLS and to us.
 _FAREWELL_TURNS = 3
 
@@ -171,14 +173,14 @@ class _Stream(asyncio.Protocol):
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             self._broken = self._broken or error
             self.close()
-            reason = "no handshake in time" if isinstance(error, TimeoutError) else _reason(error)
+            reason = "no handshake in time" if isinstance(error, TimeoutError) else _reason(error, tls)
             raise errors.BookieUnavailable(f"TLS with {self.peer}: {reason}") from None
         finally:
             if transport is None:  # closed by the loop, which does not always tell us
                 self._live.streams.pop(self, None)
                 self._is_lost = True
         if transport is None:  # the connection went during the handshake
-            raise errors.BookieUnavailable(f"TLS with {self.peer}: the connection broke")
+            raise errors.BookieUnavailable(f"TLS with {self.peer}: {_BROKEN_OFF}")
         self._raw, self._transport = self._transport, transport
         self._transport.set_write_buffer_limits(high=_WRITE_AHEAD_BYTES_MAX)
         return certificate_of(transport.get_extra_info("peercert"))
@@ -361,13 +363,14 @@ def plain_host(host: str) -> str:
     return host.removeprefix("::ffff:") if "." in host else host
 
 
-def _reason(error: OSError) -> str:
-    """Return OpenSSL's reason, without its source lines."""
+def _reason(error: OSError, tls: SslTls) -> str:
+    """Return why a handshake failed, and what to try: OpenSSL's reason, without its source lines."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the other side's certificate: {error.verify_message}"
+        message = error.verify_message.rstrip(".")
+        return f"the other side's certificate: {message}: {certificate_remedy(error.verify_code, tls.options)}"
     if isinstance(error, ssl.SSLError) and error.reason:
         return str(error.reason).lower().replace("_", " ")
-    return error.strerror or str(error)
+    return error.strerror or str(error) or _BROKEN_OFF  # a reset that the loop found has no text
 
 
 def refused(address: Address, error: OSError) -> errors.RefusedToStart:

@@ -6,6 +6,7 @@ are open keep what they agreed on. Keys go to OpenSSL through memory, never thro
 """
 
 import contextlib
+import datetime as dt
 import logging
 import os
 import re
@@ -15,10 +16,13 @@ from collections.abc import Iterator
 from bookie.base import errors
 from bookie.ports.tls import Certificate, TlsOptions
 from bookie.runtime import keystore, text_file
-from bookie.runtime.keystore import Material
+from bookie.runtime.keystore import Material, Validity
 
 log = logging.getLogger(__name__)
 
+# X509_V_ERR_CERT_NOT_YET_VALID, ..._HAS_EXPIRED; ..._HOSTNAME_MISMATCH, ..._IP_ADDRESS_MISMATCH.
+_NOT_IN_TIME = (9, 10)
+_OTHER_NAME = (62, 64)
 _Stamp = tuple[text_file.Stamp, ...]
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES_OF_1_3 = (
@@ -40,8 +44,12 @@ class SslTls:
         if is_server and not options.key_store:
             raise errors.BadInput("TLS on a bookie needs a key: set tlsKeyStore (and tlsCertificatePath for PEM)")
         self._stamp = self._stamp_now()
-        self._context = make_context(options, keystore.load(options), is_server=is_server)
+        material = keystore.load(options)
+        self._context = make_context(options, material, is_server=is_server)
+        self._validity = keystore.validity(material)
+        self._told = ""
         self._refused_stamp: _Stamp | None = None
+        self._tell_of_own_time()
 
     def context(self) -> ssl.SSLContext:
         """Return the context for the next handshake."""
@@ -55,8 +63,19 @@ class SslTls:
                 log.warning("new TLS files cannot be used, the former stay in use reason=%s", error)
             else:
                 self._stamp, self._refused_stamp = stamp, None
+                self._validity = keystore.validity(material)
                 log.info("TLS files loaded anew files=%s", ",".join(self.options.files))
+        self._tell_of_own_time()
         return self._context
+
+    def _tell_of_own_time(self) -> None:
+        """Warn, once for each change, when the certificate of this side is out of its time or soon will be: others then
+        refuse it, and the only word of it is in their logs."""
+        told = time_problem(self._validity, dt.datetime.now(dt.UTC)) if self._validity is not None else ""
+        if told and told != self._told:
+            path = self.options.certificate or self.options.key_store
+            log.warning("own certificate file=%s reason=%s: replace the file", path, told)
+        self._told = told
 
     def _stamp_now(self) -> _Stamp:
         """Return a value that changes whenever a file does."""
@@ -82,7 +101,10 @@ def make_context(options: TlsOptions, material: Material, *, is_server: bool) ->
         if material.trusted:
             context.load_verify_locations(cadata=material.trusted.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError) as error:
-        raise errors.BadInput(f"TLS: {', '.join(options.files)} cannot be used: {error}") from None
+        reason = str(error)
+        if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+            reason = "the key is not that of the certificate: name the two that were made together"
+        raise errors.BadInput(f"TLS: {', '.join(options.files)} cannot be used: {reason}") from None
     if is_server:
         context.verify_mode = ssl.CERT_REQUIRED if options.needs_client_certificate else ssl.CERT_NONE
         # Nobody resumes a session here, as in Java (sessionCacheSize 0).
@@ -92,6 +114,28 @@ def make_context(options: TlsOptions, material: Material, *, is_server: bool) ->
         if not material.trusted:
             context.load_default_certs()
     return context
+
+
+def time_problem(validity: Validity, now: dt.datetime) -> str:
+    """Return why a certificate of this validity needs a look now; "" when it needs none. Within its last tenth it ends
+    soon: whoever renews certificates by machine has done so by then."""
+    begins, ends = validity
+    if now < begins:
+        return f"it is valid from {begins:%Y-%m-%d %H:%M} UTC on, and nobody accepts it before"
+    if now > ends:
+        return f"it ended {ends:%Y-%m-%d %H:%M} UTC, and nobody accepts it any more"
+    if now > ends - (ends - begins) / 10:
+        return f"it ends {ends:%Y-%m-%d %H:%M} UTC"
+    return ""
+
+
+def certificate_remedy(verify_code: int, options: TlsOptions) -> str:
+    """Return what a person can try whose other side's certificate did not pass, by OpenSSL's code (x509_vfy.h)."""
+    if verify_code in _NOT_IN_TIME:
+        return "have it replaced, or look at this machine's clock"
+    if verify_code in _OTHER_NAME:
+        return "it must name the address that was dialled, or set tlsHostnameVerificationEnabled=false"
+    return f"is {options.trust_store or 'the store of the system'} (tlsTrustStore) the right authority's?"
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from bookie.base.errors import Status
 from bookie.base.ids import BookieId
 from bookie.base.secret import Secret
 from bookie.base.units import MIB, NS_PER_S
+from bookie.client.net.connection import Connection
 from bookie.client.net.handshake import Handshake
 from bookie.client.options import ClientOptions
 from bookie.ports import World
@@ -281,6 +282,29 @@ async def test_an_unencrypted_client_is_told_eua_where_tls_is_required(world: Wo
 
     async with data_port(world, tmp_path, SecurityOptions(tls=tls, needs_tls=True)) as (address, _):
         assert await asked(await connect(world, address)) is Status.EUA
+
+
+@pytest.mark.parametrize("shows_one", [True, False])
+@story(run)
+async def test_a_client_whose_certificate_is_not_accepted_hears_what_may_be_the_matter(
+    world: World, *, tmp_path: Path, shows_one: bool
+) -> None:
+    """TLS 1.3 lets the client in before the bookie looks at its certificate; then the connection just ends."""
+    authority, strangers = Authority(), Authority("strangers")
+    tls = tls_support.options(tmp_path, authority, authority.issue("bookie"), mutual=True)
+    theirs = strangers.issue("app").pem(tmp_path) if shows_one else ("", "")
+    ours = dataclasses.replace(tls, key_store=theirs[0], certificate=theirs[1], needs_client_certificate=False)
+    told = "may not accept this client's certificate" if shows_one else "this client shows none"
+    async with data_port(world, tmp_path, SecurityOptions(tls=tls)) as (address, _):
+        handshake = Handshake(ClientOptions(URI, tls=ours), world)
+        deadline_ns = world.clock.monotonic_ns() + 5 * NS_PER_S
+        stream = await world.network.dial(address, deadline_ns)
+        await handshake.begin(BOOKIE, stream, deadline_ns)
+        connection = Connection(BOOKIE, stream, FRAME_LIMIT_BYTES, version=v3.VERSION, doubt=handshake.doubt)
+
+        await connection.run()
+
+        assert told in str(connection.ended_by)
 
 
 @story(run)

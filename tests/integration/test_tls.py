@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import datetime as dt
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -141,6 +143,46 @@ def test_who_cannot_prove_himself_is_refused(run: Run, tmp_path: Path, authority
         # TLS 1.3 tells a client that it was refused only with the first read.
         with pytest.raises((errors.BookieUnavailable, AssertionError), match=r"TLS|broke|closed"):
             await upgraded(network, server, client)
+
+    run(story)
+
+
+@pytest.mark.parametrize("case", ["a stranger's bookie", "another host", "ended"])
+def test_each_side_says_why_a_handshake_failed_and_what_to_try(
+    run: Run, tmp_path: Path, authority: Authority, case: str
+) -> None:
+    strangers, hosts = Authority("strangers"), ("elsewhere",) if case == "another host" else ("localhost",)
+    of = strangers if case == "a stranger's bookie" else authority
+    left = dt.timedelta(hours=-1 if case == "ended" else 1)
+    bookie = tls_support.options(tmp_path, of, of.issue("bookie", hosts=hosts, left=left))
+    trusting = tmp_path / "client"
+    trusting.mkdir()
+    client_options = tls_support.options(trusting, authority, None)
+    try_this = {
+        "a stranger's bookie": f"is {client_options.trust_store} .tlsTrustStore. the right authority's",
+        "another host": "it must name the address that was dialled",
+        "ended": "certificate has expired: have it replaced",
+    }[case]
+
+    async def story(network: TcpNetwork) -> None:
+        of_server: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        server, client = network.load_tls(bookie, is_server=True), network.load_tls(client_options, is_server=False)
+
+        async def on_connect(stream: ByteStream) -> None:
+            try:
+                await stream.start_tls(server, soon())
+            except errors.BookieUnavailable as error:
+                of_server.set_result(str(error))
+
+        listener = await network.listen(Address("127.0.0.1", 0), on_connect)
+        stream = await network.dial(Address("localhost", listener.port), soon())
+        with pytest.raises(errors.BookieUnavailable) as of_client:
+            await stream.start_tls(client, soon())
+        told = await of_server
+        await listener.close()
+
+        assert re.search(f"the other side's certificate: .*{try_this}", str(of_client.value))
+        assert "may not accept this side's certificate" in told
 
     run(story)
 

@@ -56,8 +56,15 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         self.certificate = builder.sign(self._key, hashes.SHA256())
 
-    def issue(self, name: str, *, units: tuple[str, ...] = (), hosts: tuple[str, ...] = ("localhost",)) -> Identity:
-        """Vouch for `name`, with organizational units (roles) and host names."""
+    def issue(
+        self,
+        name: str,
+        *,
+        units: tuple[str, ...] = (),
+        hosts: tuple[str, ...] = ("localhost",),
+        left: dt.timedelta = _DAY,
+    ) -> Identity:
+        """Vouch for `name`, with organizational units (roles) and host names; `left`: for so long, from now on."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [
@@ -65,7 +72,7 @@ class Authority:
                 x509.NameAttribute(NameOID.COMMON_NAME, name),
             ]
         )
-        builder = _builder(subject, self._name, key.public_key())
+        builder = _builder(subject, self._name, key.public_key(), left)
         if hosts:
             names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
@@ -78,7 +85,9 @@ class Authority:
         return str(path)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, left: dt.timedelta = _DAY
+) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
@@ -87,7 +96,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _DAY)
-        .not_valid_after(now + _DAY)
+        .not_valid_after(now + left)
     )
 
 

@@ -46,6 +46,7 @@ class Connection:
         "_bookie_id",
         "_closed",
         "_deadlines",
+        "_doubt",
         "_flush_scheduled",
         "_frames",
         "_loop",
@@ -64,14 +65,23 @@ class Connection:
     )
 
     def __init__(
-        self, bookie_id: BookieId, stream: ByteStream, frame_limit_bytes: int, *, version: int, origin: object = None
+        self,
+        bookie_id: BookieId,
+        stream: ByteStream,
+        frame_limit_bytes: int,
+        *,
+        version: int,
+        origin: object = None,
+        doubt: str = "",
     ) -> None:
-        """`origin`: what the owners of adds get with every answer."""
+        """`origin`: what the owners of adds get with every answer. `doubt`: what may be the matter (": …") when the
+        bookie closes before it answered anything."""
         self.version = version
         self.answered = False  # at least one answer came: the other side is a bookie and lives
         self._bookie_id = bookie_id
         self._stream = stream
         self._origin = origin
+        self._doubt = doubt
         self._loop = asyncio.get_running_loop()
         self._unpack = v3.unpack_response if version == v3.VERSION else v2.unpack_response
         self._frames = FrameSplitter(frame_limit_bytes)
@@ -92,6 +102,11 @@ class Connection:
     @property
     def is_closed(self) -> bool:
         return self._closed is not None
+
+    @property
+    def ended_by(self) -> BookieError | None:
+        """Why it is closed; None while it is open."""
+        return self._closed
 
     # ---- out ---------------------------------------------------------------------------------------------------------
 
@@ -166,7 +181,8 @@ class Connection:
         try:
             while chunk := await self._stream.read():
                 self._receive(chunk)
-            reason = errors.BookieUnavailable(f"bookie {self._bookie_id} closed the connection")
+            early = "" if self.answered else f" before it answered anything{self._doubt}"
+            reason = errors.BookieUnavailable(f"bookie {self._bookie_id} closed the connection{early}")
         except errors.BookieUnavailable as error:
             reason = error
         except errors.BadInput as error:

@@ -42,4 +42,5 @@ class Dialer:
         if self.watcher.session(bookie_id) not in (session, 0):
             stream.close()
             raise errors.BookieUnavailable(f"another process registered as bookie {bookie_id} during the dial")
-        return Connection(bookie_id, stream, self._frame_limit_bytes, version=version, origin=origin)
+        doubt = self.handshake.doubt
+        return Connection(bookie_id, stream, self._frame_limit_bytes, version=version, origin=origin, doubt=doubt)

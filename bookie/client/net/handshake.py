@@ -26,6 +26,11 @@ R = TypeVar("R", bound=Response)
 _NONCE_SIZE = 24
 # Far from the numbers of requests, so that a late answer matches no request.
 _TXN_FIRST = 1 << 62
+_NOT_ACCEPTED = ": it may not accept this client's certificate, and its log says why"
+_NONE_SHOWN = (
+    ": it may want a certificate, and this client shows none (a settings file that names one shows it only with"
+    " tlsClientAuthentication=true)"
+)
 
 
 class Handshake:
@@ -37,15 +42,23 @@ class Handshake:
         self._user = options.sasl_user
         self._password = options.sasl_password
         self._tls: Tls | None = None
+        self._doubt = ""
         # What a bookie without TLS answers to START_TLS, as Java's does (spec/wire.md#W41).
         self._taken_for_plain: tuple[Status, ...] = ()
         if options.tls is not None:
             self._taken_for_plain = (Status.EBADREQ,) if options.tls.may_be_plain else ()
             self._tls = world.network.load_tls(options.tls, is_server=False)
+            self._doubt = _NOT_ACCEPTED if options.tls.key_store else _NONE_SHOWN
 
     @property
     def is_needed(self) -> bool:
         return self._tls is not None or bool(self._user)
+
+    @property
+    def doubt(self) -> str:
+        """What may be the matter when a bookie closes a connection that it let in and answers nothing. In TLS 1.3 the
+        client is ready before the bookie has looked at its certificate, and the bookie's loop sends no alert."""
+        return self._doubt
 
     async def begin(self, bookie_id: BookieId, stream: ByteStream, deadline_ns: int) -> None:
         """Make `stream` ready for requests, before `deadline_ns` (monotonic). Raises BookieUnavailable; then closed."""

@@ -131,6 +131,7 @@ class Link:
                     self._attempts = 0
                 else:
                     self._back_off()
+                    self._last_error = connection.ended_by  # what whoever asks during the back-off is told
                 self._tell_broken(reason)
 
     def _tell_broken(self, reason: BookieError) -> None:

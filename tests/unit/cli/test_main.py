@@ -69,6 +69,7 @@ def test_who_is_not_let_in_hears_of_both_ways_in(
     assert told.startswith("bookie: bookie b0 answered EUA")
     assert "--password" in told
     assert "--config" in told
+    assert "authorizedRoles" in told, "with --config the certificate may be the wrong one"
 
 
 def test_help_begins_with_what_the_program_is_for(capsys: pytest.CaptureFixture[str]) -> None:

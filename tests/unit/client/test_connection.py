@@ -205,6 +205,15 @@ async def test_a_bookie_that_cannot_be_dialed_is_left_alone_for_the_back_off_and
 
 
 @story(tell)
+async def test_a_bookie_that_closes_before_any_answer_is_told_of_so_in_the_back_off_too(fleet: Fleet) -> None:
+    fleet["b0"].script = lambda _: BREAK
+    async with fleet.client() as client:
+        for _ in range(3):  # the first one dials, the others come in the back-off
+            with pytest.raises(errors.BookieUnavailable, match=r"closed the connection before it answered anything$"):
+                await client.bookies.read(BookieId("b0"), LEDGER, EntryId(0))
+
+
+@story(tell)
 async def test_a_bookie_that_moved_is_found_at_its_new_address(fleet: Fleet) -> None:
     """Kubernetes gives a restarted pod a new address under the old bookie id (spec/metadata.md#M24)."""
 

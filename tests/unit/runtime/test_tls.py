@@ -1,12 +1,17 @@
 """Names of cipher suites, and subjects of certificates, as OpenSSL and Java write them."""
 
+import datetime as dt
 import ssl
+from pathlib import Path
 
 import pytest
 
+import tls_support
+from bookie.base import errors
 from bookie.ports.tls import Certificate, TlsOptions
 from bookie.runtime import tls
 from bookie.runtime.keystore import Material
+from tls_support import Authority
 
 
 @pytest.mark.parametrize(
@@ -44,3 +49,51 @@ def test_a_subject_gives_its_name_and_units() -> None:
     assert tls.certificate_of({"subject": ()}) == Certificate("")
     assert tls.certificate_of({}) is None
     assert tls.certificate_of(None) is None
+
+
+@pytest.mark.parametrize(
+    ("hours", "told"),
+    [(-1, "valid from"), (0, ""), (89, ""), (91, "it ends 2026-01-05"), (100, "it ends"), (101, "it ended")],
+)
+def test_a_certificate_is_told_of_in_its_last_tenth_and_out_of_its_time(hours: int, told: str) -> None:
+    begins = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+    problem = tls.time_problem((begins, begins + dt.timedelta(hours=100)), begins + dt.timedelta(hours=hours))
+
+    assert told in problem
+    assert bool(told) == bool(problem)
+
+
+def test_a_certificate_of_ours_that_ended_is_told_once_and_again_when_another_one_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority()
+    ended = authority.issue("bookie", left=-dt.timedelta(hours=2))
+    options = tls_support.options(tmp_path, authority, ended)
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    server = tls.SslTls(options, is_server=True)
+    server.context()
+    assert len(told()) == 1
+    assert options.certificate in told()[0]
+    assert "it ended" in told()[0]
+
+    authority.issue("bookie").pem(tmp_path)
+    server.context()
+    assert len(told()) == 1, "the new one is good"
+
+    authority.issue("bookie", left=-dt.timedelta(hours=1)).pem(tmp_path)
+    server.context()
+    server.context()
+    assert len(told()) == 2
+
+
+def test_a_key_of_another_certificate_is_called_that(tmp_path: Path) -> None:
+    authority = Authority()
+    key, _ = authority.issue("one").pem(tmp_path)
+    _, certificate = authority.issue("other").pem(tmp_path)
+
+    with pytest.raises(errors.BadInput, match="the key is not that of the certificate"):
+        tls.SslTls(TlsOptions(key_store=key, certificate=certificate), is_server=True)
