@@ -28,6 +28,7 @@ ASPECTS: dict[str, tuple[dict[str, bool], str]] = {
     "retire": ({"retiring": True}, "bookies are emptied and retired meanwhile"),
     "surplus": ({"surplus": True}, "bookies give up their surplus by themselves, after seconds"),
     "replicate": ({"replicating": True}, "what dead bookies hold is copied as Java does it"),
+    "auto": ({"recovering": True}, "our auto-recovery runs, and bookies join; in the end every replica is there"),
     "fill": ({"filling": True}, "bookies fill their holes; in the end every replica is there and equal"),
     "gated": ({"gated": True}, "bookies that lost volumes wait for a grant: late, twice, or too old"),
     "varied": ({"varied": True}, "passwords, tails, deletions, ack quorums of one"),

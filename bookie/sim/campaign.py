@@ -27,6 +27,8 @@ ROTA: tuple[tuple[str, ...], ...] = (
     ("fill",),
     ("twins",),
     ("replicate",),
+    ("auto", "retire", "varied"),
+    ("auto", "retire", "surplus"),
     ("gated",),
     ("varied",),
     ("varied", "gated"),

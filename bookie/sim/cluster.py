@@ -372,6 +372,13 @@ class SimCluster:
         await admin.do(store.close())
         admin.end(ProcessEnd.EXIT)
 
+    def join(self) -> BookieNode:
+        """Start a bookie that nobody knew of; return it."""
+        node = BookieNode(self.simulation, f"bookie-{len(self.bookies)}", self.settings)
+        self.bookies[node.name] = self._machines[node.machine] = node
+        node.start()
+        return node
+
     def twin(self, name: str) -> BookieNode:
         """Return a second machine for the bookie `name`, with empty volumes; not started. Two processes of one id may
         run."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from bookie.base.ids import LedgerId
 from bookie.integrity.options import BOUND, GATED, LOCAL, SCAN
-from bookie.sim import faults, grants, replicas, replicator, retirement, story, workload
+from bookie.sim import faults, fleet_recovery, grants, replicas, replicator, retirement, story, workload
 from bookie.sim import twins as second_processes
 from bookie.sim.cluster import SimCluster, SimSettings
 from bookie.sim.injector import Injector
@@ -64,6 +64,8 @@ class Aspects:
     `doubling`: bookies are made again elsewhere while their old processes live; else in some runs.
     `gated`: bookies that lost volumes wait for a grant, which comes late, twice, or too old.
     `varied`: passwords, tails, deletions; an ack quorum of one in some runs, in which no bookie loses anything.
+    `recovering`: auto-recovery of ours runs in processes that are killed, and in bookies; bookies join; in the end
+    every replica is there and equal.
     `filling`: bookies fill their holes, and in the end every replica is there and equal; none is spare, and none rots.
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
@@ -79,6 +81,7 @@ class Aspects:
     retiring: bool = False
     surplus: bool = False
     replicating: bool = False
+    recovering: bool = False
     doubling: bool = False
     filling: bool = False
     crowding: bool = False
@@ -163,6 +166,13 @@ def _drawn(seed: int, about: Aspects) -> tuple[faults.Swarm, SimSettings, worklo
         phase_one=BOUND if about.doubting else SCAN,
         regeneration=GATED if about.gated else LOCAL,
     )
+    if about.recovering:
+        recoveries = random.Random(f"recoveries {seed}")
+        settings = dataclasses.replace(
+            settings,
+            autorecovery=fleet_recovery.OPTIONS if recoveries.random() < 0.5 else None,
+            fill_after_boot=recoveries.random() < 0.5,
+        )
     if about.surplus:
         settings = dataclasses.replace(settings, surplus_wait_ms=1_500, upkeep_interval_ms=1_000)
     plan = workload.draw(draws, bookies=bookies)
@@ -188,6 +198,9 @@ def _actors(cluster: SimCluster, injector: Injector, swarm: faults.Swarm, about:
         actors.append(second_processes.Twins(cluster, injector, random_("twins")))
     if about.replicating:
         actors.append(replicator.Replicator(cluster, random_("replicator")))
+    if about.recovering:
+        processes = 1 if cluster.settings.autorecovery is not None else 2
+        actors.append(fleet_recovery.FleetRecovery(cluster, random_("fleet recovery"), processes))
     if about.gated:
         actors.append(grants.Grants(cluster, random_("grants")))
     if about.retiring:
@@ -208,6 +221,8 @@ def _fitted(swarm: faults.Swarm, bookies: int, about: Aspects) -> tuple[faults.S
     if about.doubling:
         swarm = dataclasses.replace(swarm, has_twins=True, rot_percent=0, sync_failure_percent=0, full_percent=0)
     if about.retiring:  # somebody must be left to take over; rot, which nobody notices, may leave nobody to copy from
+        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
+    if about.recovering:
         bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
     if about.replicating:
         bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, wipe_percent=0, has_twins=False, kill_percent=8)
@@ -253,7 +268,9 @@ async def _story(
         actor.start()
     await injector.run(faults_s)
     for actor in actors:
-        if not isinstance(actor, retirement.Retirements | grants.Grants):
+        if isinstance(actor, fleet_recovery.FleetRecovery):
+            actor.calm()
+        elif not isinstance(actor, retirement.Retirements | grants.Grants):
             await actor.stop(timeout_s=600)
     await load.stop(timeout_s=600)
     retirements = [actor for actor in actors if isinstance(actor, retirement.Retirements)]
@@ -267,6 +284,11 @@ async def _story(
         leaving.replicas.check_all()
     left = [each for each in load.ledgers if each not in load.deleted or cluster.metadata_of(each) is not None]
     await workload.verify(cluster, left, password=load.plan.password)
+    for actor in actors:
+        if isinstance(actor, fleet_recovery.FleetRecovery):
+            await actor.settle(left)
+            await actor.stop(timeout_s=60)
+            return
     if cluster.settings.fill_after_boot:
         await replicas.check_whole(cluster, left)
     elif not injector.swarm.rot_percent:

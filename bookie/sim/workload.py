@@ -9,11 +9,12 @@ import contextlib
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client.read.reader import LedgerReader
@@ -285,12 +286,23 @@ class Application:
                 confirmed = reader.last_confirmed
                 if confirmed >= 0:
                     first = self.random.randint(0, confirmed)
-                    async for entry in reader.read_stream(first, min(confirmed, first + 10)):
-                        self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
+                    with self.no_denial(ledger_id):
+                        async for entry in reader.read_stream(first, min(confirmed, first + 10)):
+                            self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
                 await self.pause()
                 await reader.read_last_confirmed()
         finally:
             await reader.close()
+
+    @contextlib.contextmanager
+    def no_denial(self, ledger_id: LedgerId) -> Iterator[None]:
+        """Within the body confirmed entries are read: that one is not there is never true, unless all were deleted."""
+        try:
+            yield
+        except (errors.NoSuchEntry, errors.NoSuchLedger) as error:
+            if ledger_id not in self.workload.deleted:
+                self.oracle.denied(ledger_id, str(error))
+            raise
 
     async def tail(self, reader: LedgerReader) -> None:
         """Read entries as they come, for a while."""
@@ -320,8 +332,9 @@ class Application:
             await self.pause()
         reader = await process.client.open(ledger_id, self.workload.plan.password)
         if reader.last_entry >= 0:
-            async for entry in reader.read_stream(0, reader.last_entry):
-                self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
+            with self.no_denial(ledger_id):
+                async for entry in reader.read_stream(0, reader.last_entry):
+                    self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
         await reader.close()
         await self.pause()
 

@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import pytest
+
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.repair import explaining
 from bookie.client.repair.autorecovery import AutoRecovery
@@ -21,7 +23,8 @@ from bookie.metadata.ledger import LedgerState
 from bookie.metadata.maintenance import MaintenanceLease
 from bookie.sim import retirement, workload
 from bookie.sim.cluster import ROOT, BookieNode, ClientNode, SimCluster
-from bookie.sim.node import NodeCrashed
+from bookie.sim.fleet_recovery import FleetRecovery
+from bookie.sim.node import Defect, NodeCrashed
 from bookie.sim.replicas import Replicas, copies
 from sim_support import on_cluster
 from story_support import story
@@ -442,3 +445,27 @@ async def test_a_writer_is_not_taken_for_dead_by_a_process_that_cannot_ask_its_b
         cluster.heal()
         await written(cluster, client, writer, 1)
         await client(writer.close())
+
+
+def test_a_run_reports_a_replica_that_nobody_brings_back_and_a_mark_that_nobody_works_off() -> None:
+    """The checker of runs with auto-recovery, where none runs."""
+
+    async def hole(cluster: SimCluster) -> None:
+        client = await cluster.client("writer")
+        writer = await client(client.client.create())
+        gone = cluster.bookies["bookie-1"]
+        gone.stop()
+        await cluster.until(lambda: not gone.is_running, "it stops")
+        await written(cluster, client, writer, 10)
+        await client(writer.close())
+        gone.start()
+        await cluster.until_repaired()
+        marks = Marks(client.client.shared.ledgers.store, ROOT)
+        await client(marks.prepare())
+        await client(marks.mark(writer.id, [BookieId("bookie-1")], 1))
+        judge = FleetRecovery(cluster, cluster.simulation.random("nobody"), 0)
+
+        await judge.settle([writer.id], timeout_s=30)
+
+    with pytest.raises(Defect, match=r"UNMENDED: .*bookie-1 lacks entry 0 of ledger 0.* \(11\)"):
+        SimCluster(21).run(hole)

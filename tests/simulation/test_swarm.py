@@ -125,7 +125,15 @@ def test_fresh_seeds_keep_every_promise_to_users_who_delete_and_tail() -> None:
     until_it_happened({"deleted": 0, "tailed": 0}, flags="--varied ", varied=True)
 
 
-def until_it_happened(happened: dict[str, int], *, flags: str, **aspects: bool) -> None:
+def test_fresh_seeds_keep_every_promise_beside_our_auto_recovery_while_the_fleet_changes() -> None:
+    """Its processes are killed, bookies are emptied, leave, are wiped and join, users delete; and in the end every
+    replica is there and equal."""
+    happened = {"mended": 0, "joined": 0}
+    flags = "--auto --retire --varied --faults-s 15 "
+    until_it_happened(happened, flags=flags, recovering=True, retiring=True, varied=True, faults_s=15)
+
+
+def until_it_happened(happened: dict[str, int], *, flags: str, **aspects: float) -> None:
     for count, seed in enumerate(range(BASE, BASE + 10 * VARIED), 1):
         outcome = run_seed(seed, **aspects)
         check(outcome, flags=flags)

@@ -157,3 +157,11 @@ def test_a_readers_lac_that_goes_back_is_reported() -> None:
     court.oracle.confirmed(ME, EntryId(2), EntryId(5))
 
     assert court.rules == ["LAC"]
+
+
+def test_a_reader_that_was_told_that_a_confirmed_entry_is_not_there_is_reported() -> None:
+    court = Court()
+
+    court.oracle.denied(ME, "bookie-0 answered ENOENTRY")
+
+    assert court.rules == ["DENIED"]
