@@ -5,6 +5,7 @@ These are an application's files, not a bookie's: they lie outside the fleet, an
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,19 +29,25 @@ class FileLog:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._lines: list[bytes] = []
+        # A writer appends while another thread flushes: a line that went into a buffer taken meanwhile would be lost.
+        self._buffered, self._flushing = threading.Lock(), threading.Lock()
 
     def append(self, record: records.Record) -> None:
-        if not self._lines:
-            self._lines.append(records.dump_record(records.Time(wall_ms())))
-        self._lines.append(records.dump_record(record))
+        with self._buffered:
+            if not self._lines:
+                self._lines.append(records.dump_record(records.Time(wall_ms())))
+            self._lines.append(records.dump_record(record))
 
     def flush(self) -> None:
-        """Write and sync the buffered records. Two threads must not call this at once."""
-        lines, self._lines = self._lines, []
-        if lines:
-            self._file.write(b"".join(lines))
-            self._file.flush()
-            os.fsync(self._file.fileno())
+        """Write and sync the buffered records. The last flush of a writer waits for one that is under way in a thread:
+        its records are older, and a log that is read in another order says that a part of it is missing."""
+        with self._flushing:
+            with self._buffered:  # for this alone: an append never waits for the disk
+                lines, self._lines = self._lines, []
+            if lines:
+                self._file.write(b"".join(lines))
+                self._file.flush()
+                os.fsync(self._file.fileno())
 
     async def keep_flushing(self) -> None:
         while True:

@@ -1,10 +1,16 @@
 """The oracle's log on a real disk: what is flushed is there, a torn line waits, all files are one expectation."""
 
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from bookie.workload import files, payload, records
 
 SEED = 3
+ENTRIES = 20_000
 
 
 def ack(ledger_id: int, entry_id: int) -> records.Ack:
@@ -54,3 +60,37 @@ def test_the_log_of_a_run_is_all_its_files_and_torn_ends_do_not_count(tmp_path: 
 
 def test_a_folder_without_a_log_expects_nothing(tmp_path: Path) -> None:
     assert files.load_log(tmp_path) == {}
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    """Threads change places as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+def test_no_record_is_lost_that_is_appended_while_others_are_written(tmp_path: Path) -> None:
+    # A record that came between the look at the buffer and the append went into a buffer that was written already:
+    # an acknowledged entry that nobody verified, or a ledger's creation, and then nothing could be verified.
+    path = tmp_path / "writer.jsonl"
+    with path.open("wb") as file:
+        log = files.FileLog(file)
+        is_over = threading.Event()
+
+        def keep_flushing() -> None:
+            while not is_over.is_set():
+                log.flush()
+
+        other = threading.Thread(target=keep_flushing)
+        other.start()
+        for ledger_id in range(ENTRIES):
+            log.append(records.Create(ledger_id, "closing", 1))
+        is_over.set()
+        other.join()
+        log.flush()
+
+    assert len(files.load_log(tmp_path)) == ENTRIES
