@@ -47,10 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise errors.RefusedToStart(extras.sentence("bookie local", module))
     if arguments.bookies < 1:
         raise errors.BadInput(f"--bookies is {arguments.bookies}: it must be at least 1")
+    data = Path(arguments.data).resolve()
+    layout.check_folder(data)
     layout.check_ports(arguments.bookies, arguments.base_port, arguments.zk_port)
     log.set_up()
     options = FleetOptions(
-        data=Path(arguments.data).resolve(),
+        data=data,
         bookies=arguments.bookies,
         metadata_uri=arguments.metadata_service_uri,
         base_port=arguments.base_port,

@@ -103,7 +103,8 @@ async def _start_zookeeper(options: FleetOptions, stack: contextlib.AsyncExitSta
     port = options.zookeeper_port or _port_before(folder) or layout.free_ports(1)[0]
     layout.check_free(port)
     command = java.zookeeper_command(folder, port)
-    child = await processes.start("zookeeper", command, options.data / "logs" / "zookeeper.log")
+    log_path = options.data / "logs" / "zookeeper.log"
+    child = await processes.start("zookeeper", command, log_path, environment=java.ENVIRONMENT)
     stack.push_async_callback(child.stop)
     log.info("starting ZooKeeper port=%d pid=%d", port, child.pid)
     async with _deadline("ZooKeeper", child):

@@ -12,6 +12,8 @@ MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 # Sessions of 2 to 20 ticks: a killed bookie's record goes within seconds, a stalled one keeps it.
 _TICK_MS = 1000
+# Java 17 names files in the locale's encoding, and in that of LANG=C it can name none beyond ASCII.
+ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 _JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
@@ -51,9 +53,17 @@ def zookeeper_command(folder: Path, port: int) -> list[str]:
     data.mkdir(parents=True, exist_ok=True)
     settings = folder / "zoo.cfg"
     settings.write_text(
-        f"clientPort={port}\nclientPortAddress=127.0.0.1\ndataDir={data}\ntickTime={_TICK_MS}\n"
+        f"clientPort={port}\nclientPortAddress=127.0.0.1\ndataDir={_escaped(str(data))}\ntickTime={_TICK_MS}\n"
         "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
         "autopurge.snapRetainCount=3\nautopurge.purgeInterval=1\n",
         encoding="utf-8",
     )
     return [find_java(), *_JVM, "-cp", os.pathsep.join(find_jars()), MAIN_CLASS, str(settings)]
+
+
+def _escaped(path: str) -> str:
+    """Return `path` as a value of java.util.Properties, which takes bytes for Latin-1 and a backslash for the beginning
+    of another character: ZooKeeper's data would lie beside the fleet's folder, under a name that nobody chose."""
+    units = path.encode("utf-16-be", "surrogatepass")
+    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+    return "".join(chr(code) if 0x20 <= code < 0x7F and code != ord("\\") else f"\\u{code:04x}" for code in codes)

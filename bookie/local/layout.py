@@ -71,6 +71,18 @@ def held(data: Path) -> Iterator[None]:
         yield
 
 
+def check_folder(data: Path) -> None:
+    """Raise BadInput for a folder whose path no settings file can name: lists of directories are split at commas, lines
+    at what ends one, and "${" refers to another value."""
+    text = str(data)
+    wrong = [repr(part) for part in (",", "${") if part in text]
+    wrong += sorted({repr(part) for part in text if not part.isprintable()})  # line ends, and bytes that are no UTF-8
+    if wrong:
+        raise errors.BadInput(
+            f"--data is {text!r}: {' and '.join(wrong)} cannot stand in a bookie's paths: choose another"
+        )
+
+
 def check_ports(count: int, base_port: int | None, zookeeper_port: int | None) -> None:
     """Raise BadInput for ports that no fleet of `count` bookies can have: before a settings file names one for ever."""
     if zookeeper_port is not None and not 1 <= zookeeper_port <= PORT_MAX:

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import ctypes
 import logging
+import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bookie.base import errors
@@ -64,8 +65,10 @@ class Child:
             await self._process.wait()
 
 
-async def start(name: str, command: Sequence[str], log_path: Path) -> Child:
-    """Run `command`, with its output written to `log_path`."""
+async def start(
+    name: str, command: Sequence[str], log_path: Path, *, environment: Mapping[str, str] | None = None
+) -> Child:
+    """Run `command`, with its output written to `log_path`; `environment` is added to ours."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
@@ -74,6 +77,7 @@ async def start(name: str, command: Sequence[str], log_path: Path) -> Child:
             stdout=output,
             stderr=output,
             preexec_fn=_die_with_parent,
+            env={**os.environ, **(environment or {})},
         )
     return Child(name, log_path, process)
 

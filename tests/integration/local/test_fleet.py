@@ -153,6 +153,21 @@ def test_sigterm_ends_everything_with_exit_code_zero(tmp_path: Path) -> None:
         assert not is_alive(fleet.bookies[0].pid)
 
 
+def test_zookeeper_keeps_its_data_in_a_folder_whose_name_java_reads_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its data lay beside the folder, under a name that nobody chose, and outlived it: the next fleet there was refused.
+    monkeypatch.setenv("LC_ALL", "C")
+    data = tmp_path / "für uns" / "back\\slash"
+
+    with local_support.fleet(data, tmp_path / "fleet.log", bookies=1) as fleet:
+        assert ask(fleet.bookies[0], server_support.add(0)).status is Status.EOK
+
+        assert (data / "zookeeper" / "data" / "version-2").is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fleet.log", "für uns"]
+    assert [path.name for path in data.parent.iterdir()] == ["back\\slash"]
+
+
 def test_a_missing_java_is_told(tmp_path: Path) -> None:
     environment = {**os.environ, "JAVA_HOME": "/nowhere"}
 

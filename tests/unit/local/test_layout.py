@@ -7,6 +7,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.local import java, layout
+from bookie.runtime import properties
 from bookie.settings.table import PORT_MAX
 
 
@@ -57,6 +58,25 @@ def test_the_last_ports_that_there_are_can_be_had(tmp_path: Path) -> None:
     layout.check_ports(3, 65513, 65535)
 
     assert layout.plan(tmp_path, 3, 65513)[-1].metrics_port == PORT_MAX
+
+
+@pytest.mark.parametrize("name", ["a,b", "a,/b", "${x}", "line\nend", "v\x0btab", "sep\u2028", "bytes\udce4"])
+def test_a_folder_that_no_settings_file_can_name_is_refused(name: str) -> None:
+    # "a,/b" made a directory of the root: lists are split at commas.
+    with pytest.raises(errors.BadInput, match="cannot stand in a bookie's paths"):
+        layout.check_folder(Path("/data") / name)
+
+
+@pytest.mark.parametrize("name", ["with a space", "für uns", "back\\slash", "#1", "a=b", "$x", "{x}", "\U0001f4da"])
+def test_a_folder_with_any_other_name_is_named_in_the_settings_as_it_is(tmp_path: Path, name: str) -> None:
+    data = tmp_path / name
+    layout.check_folder(data)
+    bookie = layout.plan(data, 1, 4000)[0]
+
+    layout.write_config(bookie, "zk+hierarchical://h:1/ledgers", journal_write_data=True, regeneration="gated")
+
+    told = {setting: text for setting, text, _ in properties.read(str(bookie.config))}
+    assert told["ledgerDirectories"] == str(data / "bookie-1" / "ledgers")
 
 
 def test_a_port_on_which_another_zookeeper_may_listen_is_refused() -> None:
