@@ -165,7 +165,7 @@ class StorageHealth:
             partition.flushing is not None for partition in self._partitions
         )
         limit = self._options.disk_used_again if self.is_disk_full else self._options.disk_used_max
-        what = "a checkpoint waits for space" if is_stuck else f"{where} is {fullest:.0%} full"
+        what = self._what_waits() if is_stuck else f"{where} is {fullest:.0%} full"
         self._is_short = self._is_short and is_stuck
         above = (
             f"the disk of {where} was more than {self._options.disk_used_max:.0%} full (diskUsageThreshold) and is not"
@@ -179,9 +179,21 @@ class StorageHealth:
             return False
         return True
 
+    def _what_waits(self) -> str:
+        """Name the directories that what was given to the store waits for, without a figure that moves."""
+        of_index = self._options.index_dirs_used
+        waiting = [journal.directory for journal in self._journals if journal.is_suspended]
+        for each in self._partitions:
+            if each.flushing is not None and each.failure is None:
+                waiting += [self._options.ledger_dirs[each.number], of_index[each.number]]
+        if not waiting:  # a directory that failed has its own word
+            return "a checkpoint is not done"
+        named = ", ".join(dict.fromkeys(waiting))
+        return f"a write to {named} waits for space: free some, or give the volume more"
+
     def _set_disk_full(self, is_full: bool, what: str, lasting: str) -> None:
         """`what`: as measured now, for the log. `lasting`: for reports, which are compared from one to the next."""
-        if is_full and not self.is_disk_full:
+        if is_full and not self.is_disk_full and self.failure is None:  # a node that stops will not wait
             log.warning("read-only until there is space again reason=%s", what)
         elif self.is_disk_full and not is_full:
             log.info("writable again, there is space fullest=%s", what)

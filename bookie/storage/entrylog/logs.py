@@ -23,6 +23,11 @@ SPAN_GAP_BYTES = 16 * KIB
 SPAN_BYTES_MAX = 1 * MIB
 # Of one directory: half a TiB of logs of the usual size, and far below the file descriptors that a process gets.
 FILES_MAX = 256
+# What a person can do: the store does not know which bookie it is, and repairs nothing.
+_REMEDY = "`bookie cluster recover-bookie` with this bookie and --ledger"
+_REMEDY_OF_A_LOG = (
+    f"`bookie node scrub --start` lists what is gone; other bookies have copies: {_REMEDY} for each ledger"
+)
 
 
 class EntryPlace(NamedTuple):
@@ -222,8 +227,8 @@ class EntryLogs:
         """Say what is wrong with an entry whose record fails its check, and what to do."""
         return (
             f"{path_of(self.directory, place.location.log_id)}: the record of entry {place.entry_id} of ledger"
-            f" {place.ledger_id} at offset {place.location.offset} does not check; other bookies have copies: run the"
-            " integrity check here"
+            f" {place.ledger_id} at offset {place.location.offset} does not check; other bookies have copies:"
+            f" {_REMEDY} {place.ledger_id}"
         )
 
     async def _open(self, log_id: int) -> File:
@@ -232,11 +237,11 @@ class EntryLogs:
             return file
         path = path_of(self.directory, log_id)
         if log_id not in self.ids:
-            raise errors.CorruptFile(f"{path} is missing, though the index points into it; run the integrity check")
+            raise errors.CorruptFile(f"{path} is missing, though the index points into it; {_REMEDY_OF_A_LOG}")
         file = await self._with_descriptor(lambda: self.disk.open(path))
         if not log_format.is_header(await file.pread(0, log_format.HEADER_SIZE), log_id):
             await file.close()
-            raise errors.CorruptFile(f"{path}: the header does not check; run the integrity check")
+            raise errors.CorruptFile(f"{path}: the header does not check; {_REMEDY_OF_A_LOG}")
         # Two readers may have opened it meanwhile: the first one's handle is kept. None, when it was removed.
         kept = self._files.setdefault(log_id, file) if log_id in self.ids else None
         if kept is not file:

@@ -39,6 +39,8 @@ async def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space(
         bench.fill("/ledgers")
         end = await recover_until_refused(store, bench, 3)
         await bench.simulation.until(lambda: store.is_read_only, "read-only")
+        await bench.simulation.until(lambda: "waits for space: free some" in store.why_read_only, "what waits")
+        assert "a write to /ledgers" in store.why_read_only
 
         end = await recover_until_refused(store, bench, end)
         assert 100 < end < 1_000

@@ -90,6 +90,7 @@ async def test_every_flipped_bit_is_named_and_nothing_is_repaired(
     report = running.scrubber.report()
     assert [(bad.ledger_id, bad.entry_id) for bad in report.bad] == [(2, 0), (2, 1), (4, 39)]
     assert all("does not check" in bad.reason for bad in report.bad)
+    assert all(f"recover-bookie` with this bookie and --ledger {bad.ledger_id}" in bad.reason for bad in report.bad)
     assert store.stats.scrub_bad == 3
     with pytest.raises(errors.CorruptFile):
         await bench.read(store, 2, 0)
@@ -109,7 +110,7 @@ async def test_a_log_that_is_gone_is_as_many_bad_entries(bench: Bench) -> None:
         await running.whole_pass()
         report = running.scrubber.report()
         assert (report.bad_count, report.entries_checked) == (160, 165)
-        assert all("missing" in bad.reason for bad in report.bad)
+        assert all("missing" in bad.reason and "recover-bookie" in bad.reason for bad in report.bad)
         await running.stop()
 
     async def first(store: EntryStore) -> None:
