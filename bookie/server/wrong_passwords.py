@@ -12,6 +12,10 @@ from bookie.base.units import NS_PER_MS, NS_PER_S
 FREE = 5
 _PAUSE_NS = 100 * NS_PER_MS
 _PAUSE_NS_MAX = 5 * NS_PER_S
+# So many make the longest pause. More are not counted: a client that was wrong for a night would keep its address out
+# for days after it was put right, and wins nothing where it is not, as a pause between guesses is shorter than forgiving.
+_MISTAKES_MAX = FREE + 6
+assert _PAUSE_NS << (_MISTAKES_MAX - FREE - 1) < _PAUSE_NS_MAX <= _PAUSE_NS << (_MISTAKES_MAX - FREE)
 # One mistake is forgiven after so long.
 _FORGIVEN_NS = 60 * NS_PER_S
 # Addresses that are remembered; beyond it the one that erred longest ago is forgotten.
@@ -53,7 +57,7 @@ class WrongPasswords:
             if len(self._records) >= HOSTS_MAX:
                 del self._records[next(iter(self._records))]
         self._forgive(record, now_ns)
-        record.mistakes += 1
+        record.mistakes = min(record.mistakes + 1, _MISTAKES_MAX)
         record.erred_ns = now_ns
         self._records[host] = record
 

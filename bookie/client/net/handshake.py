@@ -76,7 +76,7 @@ class Handshake:
             except TimeoutError:
                 raise errors.BookieUnavailable(
                     f"bookie {bookie_id} did not answer {conversation.asked} in time (Java's do not answer a wrong"
-                    " password)"
+                    " password; ours let an address wait from which many wrong ones came)"
                 ) from None
             except (errors.BadInput, errors.Unauthorized) as error:
                 raise errors.BookieUnavailable(f"bookie {bookie_id}: {error}") from error

@@ -58,3 +58,15 @@ def test_what_is_remembered_is_bounded_and_the_one_that_errs_stays_in_mind() -> 
     assert len(found._records) <= HOSTS_MAX
     found.attempt("attacker", 3 * HOSTS_MAX)
     assert found.attempt("attacker", 3 * HOSTS_MAX) > 3 * HOSTS_MAX
+
+
+def test_a_night_of_wrong_passwords_is_forgiven_within_eleven_minutes() -> None:
+    passwords, now_ns = WrongPasswords(), 0
+    for _ in range(6_000):
+        now_ns = passwords.attempt("10.0.0.7", now_ns)
+        passwords.failed("10.0.0.7", now_ns)
+    assert passwords.attempt("10.0.0.7", now_ns) > now_ns
+
+    now_ns += 11 * 60 * NS_PER_S
+
+    assert [passwords.attempt("10.0.0.7", now_ns) - now_ns for _ in range(3)] == [0, 0, 0]
