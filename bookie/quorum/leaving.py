@@ -70,9 +70,10 @@ def is_named(metadata: LedgerMetadata, leaving: Collection[BookieId]) -> bool:
 def replaced(
     metadata: LedgerMetadata, fragment: Fragment, replacements: Mapping[int, BookieId]
 ) -> LedgerMetadata | None:
-    """Return `metadata` with the new bookies in the fragment's slots; None when the fragment's ensemble has changed
-    since it was copied."""
-    if not any((s.first_entry, s.bookies) == (fragment.first, fragment.bookies) for s in metadata.segments):
+    """Return `metadata` with the new bookies in the fragment's slots; None when the fragment's ensemble or end is not
+    what was copied: also the end, since a ledger that was deleted and made anew may have the same bookies and none."""
+    copied = fragment.first, fragment.last, fragment.bookies
+    if not any((first, last, segment.bookies) == copied for segment, first, last in metadata.segment_ranges()):
         return None
     for slot, bookie_id in sorted(replacements.items()):
         metadata = metadata.replaced(fragment.first, fragment.bookies[slot], bookie_id)

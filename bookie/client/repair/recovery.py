@@ -152,6 +152,10 @@ async def _end(
             stored, version = await shared.ledgers.get(ledger_id)
             if stored.is_closed:
                 return stored, version
+            if stored.state is LedgerState.OPEN:  # no ledger becomes open again: our end is not the end of this one
+                raise errors.LedgerMissing(
+                    f"ledger {ledger_id} was deleted while it was recovered, and made anew"
+                ) from None
             for ours in recovered.segments:
                 if ours not in before.segments and ours.first_entry >= stored.last_segment.first_entry:
                     stored = stored.with_ensemble(ours.first_entry, ours.bookies)

@@ -8,6 +8,8 @@ from bookie.client import Client
 from bookie.client.repair import declaring_lost
 from bookie.client.repair.declaring_lost import LostPlan
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.wire import messages
+from bookie.wire.digest import Digest, DigestType
 from client_support import Fleet, tell
 from story_support import story
 
@@ -64,3 +66,54 @@ async def test_ranges_that_meet_or_lie_outside_are_refused_by_name(fleet: Fleet)
             with pytest.raises(errors.BadInput, match=said):
                 await planned(client, *((EntryId(first), EntryId(last)) for first, last in wrong))
         assert (await planned(client, (EntryId(8), EntryId(9)), (EntryId(0), EntryId(3)))).runs == ((0, 3), (8, 9))
+
+
+async def found_elsewhere(fleet: Fleet, client: Client) -> LostPlan:
+    """Entry 0, which bookies b0 and b1 owe, and b2 alone has."""
+    await client.shared.ledgers.create(ledger().closed(EntryId(0), 7), LEDGER)
+    fleet["b2"].listed = [(0, 0)]
+    fleet["b2"].entries[LEDGER, EntryId(0)] = sealed(b"entry 0")
+    wanted = await planned(client)
+    assert (wanted.runs, wanted.found) == ((), {0: "b2"})
+    return wanted
+
+
+def sealed(payload: bytes) -> bytes:
+    return b"".join(Digest(DigestType.CRC32C, b"").seal(LEDGER, EntryId(0), -1, 7, payload))
+
+
+@story(tell)
+async def test_what_is_copied_back_is_on_disk_before_anybody_relies_on_it(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        wanted = await found_elsewhere(fleet, client)
+
+        await declaring_lost.declare(client.shared, wanted)
+
+        for name in ("b0", "b1"):
+            asked = [type(each) for each in fleet[name].requests]
+            assert asked.index(messages.ForceRequest) > asked.index(messages.AddRequest)
+            assert fleet[name].entries[LEDGER, EntryId(0)] == sealed(b"entry 0")
+
+
+@story(tell)
+async def test_a_copy_that_went_bad_since_it_was_found_is_not_copied_back(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        wanted = await found_elsewhere(fleet, client)
+        fleet["b2"].entries[LEDGER, EntryId(0)] = sealed(b"entry 0")[:-1] + b"?"
+
+        with pytest.raises(errors.DigestMismatch):
+            await declaring_lost.declare(client.shared, wanted)
+
+        assert [each for each in fleet.bookies if each.asked(messages.AddRequest)] == []
+
+
+@story(tell)
+async def test_copying_back_to_bookies_that_were_replaced_meanwhile_is_no_success(fleet: Fleet) -> None:
+    """Nothing is declared lost, and nothing is written; but the copies are not where the ledger looks for them."""
+    async with fleet.client() as client:
+        wanted = await found_elsewhere(fleet, client)
+        stored, version = await client.shared.ledgers.get(LEDGER)
+        await client.shared.ledgers.put(LEDGER, stored.with_custom("a", b"b"), version)
+
+        with pytest.raises(errors.VersionConflict, match="begin again"):
+            await declaring_lost.declare(client.shared, wanted)

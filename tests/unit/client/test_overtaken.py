@@ -1,10 +1,15 @@
 """Whoever changes a ledger's metadata keeps what somebody else wrote meanwhile (CONFORMANCE.md#P20, P22, P33)."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
+import pytest
+
+from bookie.base import errors
 from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client, LedgerWriter
+from bookie.client.repair.evacuation import Evacuation, LedgerStillOpen
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.ports.metadata_store import CheckOp
 from bookie.quorum.recovery import WRITE_BEHIND_MAX
@@ -164,3 +169,41 @@ async def test_a_recovery_that_is_overtaken_keeps_every_ensemble_of_its_write_ba
         assert lacking == []
         assert len(stored.segments) == 3
         assert stored.segments[0].bookies == (first, second, others[0].id)
+
+
+def made_anew(stored: LedgerMetadata) -> LedgerMetadata:
+    """What stands there when the ledger was deleted, and another one made with its id, on the same bookies."""
+    return dataclasses.replace(stored, state=LedgerState.OPEN, last_entry=EntryId(-1), length=0)
+
+
+@story(tell)
+async def test_a_recovery_does_not_close_the_ledger_that_was_made_in_the_place_of_its_own(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P33: the end that it found is not the end of that one, which has a writer."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await lost.create()
+        await writer.append_many([b"x"] * 3)
+        overtaken(client, made_anew, at=2)
+
+        with pytest.raises(errors.LedgerMissing, match="made anew"):
+            await client.open(writer.id)
+
+        assert (await client.metadata(writer.id)).state is LedgerState.OPEN
+
+
+@story(tell, zones="abcd")
+async def test_nobody_is_named_in_a_ledger_that_was_made_in_the_place_of_the_one_that_was_copied(
+    fleet: Fleet,
+) -> None:
+    """spec/metadata.md#M34: its entries are others, and its segment has no end."""
+
+    async with fleet.client() as client:
+        async with await client.create() as writer:
+            await writer.append_many([b"x"] * 3)
+        before = writer.metadata.last_segment.bookies
+        overtaken(client, made_anew)
+
+        with pytest.raises(LedgerStillOpen):
+            await Evacuation(client.shared, before[:1], may_end=False).move(writer.id)
+
+        assert (await client.metadata(writer.id)).last_segment.bookies == before
