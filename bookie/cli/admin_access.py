@@ -35,6 +35,20 @@ def hint(code: str) -> str:
     return f" (here: {TLS_VARIABLE if os.environ.get(TLS_VARIABLE) else TOKEN_VARIABLE})"
 
 
+def unreached(address: str) -> str:
+    """Return what an error message should ask of an admin port that did not answer. A port that wants TLS, or another
+    certificate, closes the connection without a word, and so does one in plain that is spoken to in TLS."""
+    directory = os.environ.get(TLS_VARIABLE, "")
+    if not directory or address.startswith("unix:"):
+        return (
+            f"is the bookie running, and is this its adminPort? (Its adminTlsPort wants a certificate: {TLS_VARIABLE})"
+        )
+    return (
+        f"is the bookie running, and is this its adminTlsPort, whose ca.crt vouches for {directory}/tls.crt, which has"
+        f" not ended? ({TLS_VARIABLE} is set, so TLS is spoken: its adminPort does not understand that)"
+    )
+
+
 def _identity(address: str) -> AdminCredentials | None:
     directory = os.environ.get(TLS_VARIABLE, "")
     if not directory or address.startswith("unix:"):

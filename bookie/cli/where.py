@@ -93,7 +93,7 @@ def admin(arguments: argparse.Namespace) -> "Iterator[AdminClient]":
         except CallFailed:
             raise  # it runs, and says why not
         except errors.BookieUnavailable as error:
-            raise errors.BookieUnavailable(f"{error}; is the bookie running, and is this its adminPort?") from None
+            raise errors.BookieUnavailable(f"{error}; {admin_access.unreached(address)}") from None
 
 
 def _admin_of(arguments: argparse.Namespace) -> tuple[str, str]:

@@ -74,7 +74,7 @@ async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
     """
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(layout.held(options.data))
-        uri = options.metadata_uri or await _start_zookeeper(options, stack)
+        uri, store = (options.metadata_uri, None) if options.metadata_uri else await _start_zookeeper(options, stack)
         metadata = await _connect(world, uri)
         stack.push_async_callback(metadata.close)
         await cluster.ensure_cluster(metadata, uri, world.entropy)
@@ -90,7 +90,7 @@ async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
         log.info("waiting for %d bookies to register", len(fleet))
         await _wait_registered(metadata, paths.parse_uri(uri).root, fleet, children)
         async with asyncio.TaskGroup() as group:
-            watchers = [group.create_task(child.watch()) for child in children]
+            watchers = [group.create_task(child.watch()) for child in (*children, *([store] if store else ()))]
             try:
                 yield Fleet(uri, tuple(zip(fleet, children, strict=True)))
             finally:
@@ -98,7 +98,8 @@ async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
                     watcher.cancel()
 
 
-async def _start_zookeeper(options: FleetOptions, stack: contextlib.AsyncExitStack) -> str:
+async def _start_zookeeper(options: FleetOptions, stack: contextlib.AsyncExitStack) -> tuple[str, Child]:
+    """Start it, and wait until it serves; return its URI and its process, which `stack` stops."""
     folder = options.data / "zookeeper"
     port = options.zookeeper_port or _port_before(folder) or layout.free_ports(1)[0]
     layout.check_free(port)
@@ -111,7 +112,7 @@ async def _start_zookeeper(options: FleetOptions, stack: contextlib.AsyncExitSta
         while not await _is_serving(port):
             child.check()
             await asyncio.sleep(_POLL_S)
-    return f"zk+hierarchical://127.0.0.1:{port}{_ROOT}"
+    return f"zk+hierarchical://127.0.0.1:{port}{_ROOT}", child
 
 
 def _port_before(folder: Path) -> int | None:

@@ -13,7 +13,7 @@ FREE = 5
 _PAUSE_NS = 100 * NS_PER_MS
 _PAUSE_NS_MAX = 5 * NS_PER_S
 # So many make the longest pause. More are not counted: a client that was wrong for a night would keep its address out
-# for days after it was put right, and wins nothing where it is not, as a pause between guesses is shorter than forgiving.
+# for days after it was put right. Nobody guesses faster for it: a mistake is forgiven more slowly than one is made.
 _MISTAKES_MAX = FREE + 6
 assert _PAUSE_NS << (_MISTAKES_MAX - FREE - 1) < _PAUSE_NS_MAX <= _PAUSE_NS << (_MISTAKES_MAX - FREE)
 # One mistake is forgiven after so long.

@@ -1,6 +1,7 @@
 """`bookie local` as its users meet it: one line of JSON, bookies that serve, an orderly end, and nothing restarted."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -143,6 +144,17 @@ def test_a_killed_bookie_stays_dead_until_its_settings_file_starts_it_again(tmp_
         finally:
             again.terminate()
             assert again.wait(timeout=DEADLINE_S) == 0
+
+
+def test_the_death_of_zookeeper_is_told(tmp_path: Path) -> None:
+    with local_support.fleet(tmp_path / "data", tmp_path / "fleet.log", bookies=1) as fleet:
+        started = re.search(r"starting ZooKeeper port=\d+ pid=(\d+)", fleet.log.read_text())
+        assert started is not None
+
+        os.kill(int(started[1]), signal.SIGKILL)
+
+        log = fleet.log
+        wait_support.wait_until(lambda: "zookeeper ended" in log.read_text(), "it is told", timeout_s=DEADLINE_S)
 
 
 def test_sigterm_ends_everything_with_exit_code_zero(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ half-done."""
 import argparse
 import asyncio
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from bookie.local import layout
 from bookie.ports.admin import DrainStatus
 from bookie.runtime import loop
 from bookie.workload import supervisor
+from tls_support import Authority
 
 FILE, FOLDER, NOWHERE = "a file", "a folder", "nothing"
 
@@ -297,3 +299,26 @@ def test_a_first_entry_that_no_ledger_has_is_refused(first: int) -> None:
 
     with pytest.raises(errors.BadInput, match=f"--first {first} is no entry"):
         asyncio.run(ledger._read(nobody, arguments))
+
+
+@pytest.mark.parametrize("with_certificate", [False, True])
+def test_an_admin_port_that_does_not_answer_is_asked_for_in_the_words_of_how_it_was_spoken_to(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_certificate: bool
+) -> None:
+    # Where TLS is wanted and not spoken, or the other way round, the connection is closed without a word.
+    monkeypatch.delenv("BOOKIE_ADMIN_CLIENT_TLS_DIRECTORY", raising=False)
+    if with_certificate:
+        authority = Authority()
+        key, certificate = authority.issue("person").pem(tmp_path)
+        for path, name in ((key, "tls.key"), (certificate, "tls.crt"), (authority.pem(tmp_path), "ca.crt")):
+            Path(path).rename(tmp_path / name)
+        monkeypatch.setenv("BOOKIE_ADMIN_CLIENT_TLS_DIRECTORY", str(tmp_path))
+    with socket.socket() as nobody:  # bound, and nobody listens
+        nobody.bind(("127.0.0.1", 0))
+
+        assert main.main(["node", "show", "--admin", f"127.0.0.1:{nobody.getsockname()[1]}"]) == main.FAILED
+
+    told = capsys.readouterr().err
+    assert (f"vouches for {tmp_path}/tls.crt" in told) is with_certificate
+    assert ("is this its adminPort?" in told) is not with_certificate
+    assert "BOOKIE_ADMIN_CLIENT_TLS_DIRECTORY" in told
