@@ -57,8 +57,10 @@ class CacheGeneration:
         return len(self.ledgers) * _SCATTERED_BYTES > self.size_bytes
 
     def drop(self, ledger_id: LedgerId) -> None:
-        """Forget a deleted ledger."""
+        """Forget a deleted ledger. Its memory counts until no ledger is left, or the generation goes."""
         self.ledgers.pop(ledger_id, None)
+        if not self.ledgers:
+            self.size_bytes = 0  # no checkpoint takes a generation that holds nothing
 
     def batches(self, size_bytes_max: int) -> Iterator[EntryBatch]:
         """Yield all entries sorted by (ledger, entry), in batches of about `size_bytes_max`. Meanwhile ledgers may

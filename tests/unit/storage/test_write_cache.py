@@ -50,6 +50,17 @@ def test_a_ledger_dropped_between_batches_is_not_written() -> None:
     assert list(batches) == [([2], [0], [b"x"])]
 
 
+def test_a_generation_of_which_every_ledger_was_deleted_takes_no_room() -> None:
+    generation = filled({(1, 0): b"x", (1, 1): b"x", (2, 0): b"x"})
+
+    generation.drop(LedgerId(1))
+    assert generation.size_bytes > 0
+    generation.drop(LedgerId(2))
+    assert generation.size_bytes == 0
+    generation.drop(LedgerId(3))
+    assert generation.size_bytes == 0
+
+
 @given(entries=ENTRIES, known=ENTRIES, size=st.integers(1, 2000))
 def test_the_use_of_a_log_is_what_was_known_and_what_its_batches_have_of_each_ledger(
     entries: dict[tuple[int, int], bytes], known: dict[tuple[int, int], bytes], size: int
