@@ -125,6 +125,7 @@ class StorageHealth:
         """Decide what the failure of a journal or a checkpoint means for the node."""
         if isinstance(error, errors.DiskFull):
             # Until a checkpoint turn, at the latest one interval from now, finds room again.
+            self._is_short = False  # what waits now waits for space
             self._set_disk_full(True, str(error), str(error))
         elif isinstance(error, errors.OutOfResources):
             # Nothing is wrong with a disk, and nothing is lost: what was not written is written later.
@@ -161,20 +162,22 @@ class StorageHealth:
             if directory in usable:
                 total, free = total + usage.total_bytes, free + usage.free_bytes
         self.usage = Usage(total, free)
-        self.is_stuck = is_stuck = any(journal.is_suspended for journal in self._journals) or any(
-            partition.flushing is not None for partition in self._partitions
+        # A directory that takes no writes any more waits for no space: that is told as what it is.
+        is_waiting = any(journal.is_suspended for journal in self._journals) or any(
+            partition.flushing is not None and partition.failure is None for partition in self._partitions
         )
+        self.is_stuck = is_waiting or any(partition.failure is not None for partition in self._partitions)
         limit = self._options.disk_used_again if self.is_disk_full else self._options.disk_used_max
-        what = self._what_waits() if is_stuck else f"{where} is {fullest:.0%} full"
-        self._is_short = self._is_short and is_stuck
+        what = self._what_waits() if is_waiting else f"{where} is {fullest:.0%} full"
+        self._is_short = self._is_short and is_waiting
         above = (
             f"the disk of {where} was more than {self._options.disk_used_max:.0%} full (diskUsageThreshold) and is not"
             f" below {self._options.disk_used_again:.0%} again (diskUsageLwmThreshold)"
         )
-        is_full = (is_stuck and not self._is_short) or fullest > limit
-        self._set_disk_full(is_full, what, what if is_stuck else above)
+        is_full = (is_waiting and not self._is_short) or fullest > limit
+        self._set_disk_full(is_full, what, what if is_waiting else above)
         bound = self._options.write_cache_bytes_max
-        if is_stuck or all(partition.active.size_bytes <= bound for partition in self._partitions):
+        if self.is_stuck or all(partition.active.size_bytes <= bound for partition in self._partitions):
             self.room.set()  # when stuck, too: reads must not wait for space, and adds are refused
             return False
         return True
@@ -186,8 +189,6 @@ class StorageHealth:
         for each in self._partitions:
             if each.flushing is not None and each.failure is None:
                 waiting += [self._options.ledger_dirs[each.number], of_index[each.number]]
-        if not waiting:  # a directory that failed has its own word
-            return "a checkpoint is not done"
         named = ", ".join(dict.fromkeys(waiting))
         return f"a write to {named} waits for space: free some, or give the volume more"
 

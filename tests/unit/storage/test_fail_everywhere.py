@@ -1,11 +1,15 @@
 """One short life in which one write after the other fails: what was acknowledged is there, and a full disk passes."""
 
+import asyncio
 import contextlib
+from typing import Any, cast
 
 import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import NS_PER_S
+from bookie.ports.disk import Disk, File
 from bookie.sim.disk import DiskFaults, WriteFault
 from bookie.sim.faults import Dials
 from bookie.sim.node import ProcessEnd
@@ -14,7 +18,7 @@ from bookie.storage.collect.compactor import Compactor
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.store import EntryStore
-from storage_support import KEY, VOLUMES, Bench, Outcome, entry, options, put, run
+from storage_support import KEY, VOLUMES, Bench, Outcome, entry, explicit_lac, options, put, run
 
 PAYLOAD = bytes(700)
 ALL = CompactionOptions(entries_per_s=None, major=CompactionRule(0.99, 100_000_000))
@@ -149,6 +153,7 @@ def test_a_directory_that_refuses_writes_makes_the_bookie_read_only_and_it_serve
                 await store.flush()
 
             assert store.is_read_only
+            assert store.why_read_only == "a ledger directory failed; a restart looks at it anew"
             assert not bench.failures
             with pytest.raises(errors.BookieReadOnly):
                 put(store, 2, 6)
@@ -228,6 +233,48 @@ def test_deleted_ledgers_of_the_other_directories_make_room_beside_one_that_fail
     run(story, bench)
 
 
+def test_the_collector_touches_nothing_of_a_directory_that_failed() -> None:
+    """A log of which all was deleted goes in the other directory; a write to the failed one would stop the node."""
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
+    bench = bench_with(1, faults, partitions=2)
+
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        return False
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            for round_ in range(2):
+                for ledger_id in (2 + 2 * round_, 3 + 2 * round_):  # odd ones live in the second directory
+                    await bench.put_all(store, ledger_id, range(20), payload=PAYLOAD)
+                await store.flush()
+            for ledger_id in (2, 3):
+                store.delete_ledger(LedgerId(ledger_id))
+            await store.flush()
+            await bench.put_all(store, 5, [20], payload=PAYLOAD)
+            faults.fails_path = "/ledgers1/"
+            faults.fails_at_write = bench.node.disk.writes + 1
+            with pytest.raises(errors.PartitionFailed):
+                await store.flush()
+            before = bench.paths(".log")
+
+            assert (await collector.collect(store, is_absent)).logs_dropped > 0
+
+            assert [path for path in before if path.startswith("/ledgers1/")] == [
+                path for path in bench.paths(".log") if path.startswith("/ledgers1/")
+            ]
+            assert not bench.failures
+            assert await bench.read(store, 5, 20) == entry(5, 20, payload=PAYLOAD)
+            faults.fails_at_write = 0
+
+        async def second(store: EntryStore) -> None:
+            assert (await collector.collect(store, is_absent)).logs_dropped > 0
+
+        await bench.life(first)
+        await bench.life(second)
+
+    run(story, bench)
+
+
 def test_the_last_directory_that_fails_stops_the_node() -> None:
     faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000, fails_path=".log")
     bench = bench_with(1, faults, partitions=1)
@@ -271,6 +318,132 @@ def test_one_full_directory_keeps_the_others_from_nothing() -> None:
         await bench.life(work)
 
     run(story, bench)
+
+
+def test_a_bookie_is_read_only_while_its_journal_takes_nothing_whatever_its_disk_says_of_room() -> None:
+    # The second file cannot be begun: a quota, say.
+    faults = DiskFaults(fails_as=WriteFault.FULL, fails_for=1_000_000, fails_path="2.journal")
+    bench = bench_with(1, faults, partitions=1)
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            faults.fails_at_write = 1
+            for entry_id in range(2):
+                await bench.put_all(store, 2, [entry_id])
+            refused = put(store, 2, 2)
+            await bench.settle(refused)
+            assert isinstance(refused.error, errors.DiskFull)
+            for _ in range(3):
+                with pytest.raises(errors.DiskFull):
+                    await store.flush()
+                assert store.is_read_only
+                assert store.why_read_only == "a checkpoint waits for space"
+
+            faults.fails_at_write = 0
+            await store.flush()
+            assert not store.is_read_only
+            await bench.put_all(store, 2, [2])
+
+        await bench.life(work)
+
+    run(story, bench)
+
+
+def test_a_full_journal_refuses_what_is_its_own_to_keep_beside_one_that_has_room() -> None:
+    faults = DiskFaults(fails_as=WriteFault.FULL, fails_for=1_000_000, fails_path="2.journal")
+    bench = bench_with(1, faults, partitions=1)
+    bench.options = options(journal_dirs=("/journal", "/index"), index_dirs=(), journal_file_bytes_max=12_288)
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            faults.fails_at_write = 1
+            for entry_id in range(2):
+                await bench.put_all(store, 2, [entry_id])
+            refused = put(store, 2, 2)
+            await bench.settle(refused)
+            assert isinstance(refused.error, errors.DiskFull)
+
+            for attempt in (
+                lambda: put(store, 2, 3, is_recovery=True),
+                lambda: store.fence(LedgerId(2), KEY, Outcome()),
+                lambda: store.fence(LedgerId(4), KEY, Outcome()),
+                lambda: store.write_lac(LedgerId(2), explicit_lac(2, 1), KEY, Outcome()),
+                lambda: store.force(LedgerId(2), Outcome()),
+            ):
+                with pytest.raises(errors.BookieReadOnly):
+                    attempt()
+            faults.fails_at_write = 0
+            await store.flush()
+            await bench.put_all(store, 2, [3])
+            await bench.fence(store, 2)
+
+        await bench.life(work)
+        assert not bench.failures
+
+    run(story, bench)
+
+
+def test_a_node_that_failed_tells_so_once_and_lets_nobody_wait_for_room() -> None:
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
+    bench = bench_with(1, faults, partitions=1)
+    bench.options = options(index_dirs=(), write_cache_bytes_max=16_384, flush_interval_ms=1_000)
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 2, [0])
+            bench.node.disk_faults.write_latency_ns = NS_PER_S  # no checkpoint ends meanwhile
+            for entry_id in range(1, 100):
+                if not store.is_congested:
+                    put(store, 2, entry_id, payload=PAYLOAD)
+            assert store.is_congested
+            faults.fails_at_write = 1
+
+            await store.room()
+
+            assert len(bench.failures) == 1
+            with pytest.raises(errors.StorageFailed, match="is stopping"):
+                put(store, 2, 100)
+            await bench.simulation.loop.sleep_ns(10 * NS_PER_S)
+            assert len(bench.failures) == 1
+
+        await bench.life(work, end=ProcessEnd.KILL)
+
+    run(story, bench)
+
+
+class DefectiveDisk:
+    """A disk that ends the task which begins an entry log with an error that nobody expects."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    async def open(self, path: str, **how: Any) -> File:
+        raise RuntimeError("a defect")
+
+
+def test_a_task_that_ends_by_a_defect_stops_the_node() -> None:
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            await bench.put_all(store, 2, [0])
+            (directory,) = store.partitions
+            directory.logs.disk = cast(Disk, DefectiveDisk(directory.logs.disk))
+            flushing = asyncio.ensure_future(store.flush())
+            await bench.simulation.until(lambda: bool(bench.failures), "the end of the node")
+            assert "a defect" in str(bench.failures[0])
+            with pytest.raises(errors.StorageFailed):
+                put(store, 2, 1)
+            flushing.cancel()
+
+        async def second(store: EntryStore) -> None:
+            assert await store.entry_ranges(LedgerId(2)) == [(0, 0)]
+
+        await bench.life(first, end=ProcessEnd.KILL)
+        await bench.life(second)
+
+    run(story)
 
 
 def test_what_one_directory_could_not_write_stays_in_the_journal() -> None:

@@ -1,10 +1,14 @@
 """What is still served, and taken again, when a disk has no space: nobody waits for it who does not need it."""
 
+from typing import Any, cast
+
 import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB, NS_PER_MS, NS_PER_S
+from bookie.ports.disk import Disk, File
+from bookie.sim.disk import WriteFault
 from bookie.sim.node import Defect, ProcessEnd
 from bookie.storage.collect import collector
 from bookie.storage.journal import writer
@@ -279,6 +283,42 @@ async def test_deleted_ledgers_make_room_on_a_disk_that_is_full(bench: Bench, *,
     assert not bench.failures
 
 
+@pytest.mark.parametrize("journal_write_data", [True, False])
+@story(run)
+async def test_what_was_deleted_out_of_a_full_write_cache_on_a_full_disk_makes_room_in_it(
+    bench: Bench, *, journal_write_data: bool
+) -> None:
+    """The deletion was durable alone, so there was nothing left to write, and a cache of which nothing is written
+    stayed full: adds were refused, and checkpoints of nothing ran without a rest, until a restart."""
+    # The checkpoint that waits begins a second log: it leaves no delta, of which the next one would have to make rows.
+    sizes = {"write_cache_bytes_max": 64 * KIB, "entry_log_bytes_max": 4 * KIB}
+    bench.change(journal_write_data=journal_write_data, **sizes)
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        await store.flush()
+        await bench.put_all(store, 8, range(3), payload=bytes(3 * KIB))
+        bench.fill("/ledgers")
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        await recover_until_refused(store, bench, 1)
+        store.delete_ledger(LEDGER)
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        bench.make_room("/ledgers")
+        await store.flush()
+
+        await bench.put_all(store, 8, [3])
+        assert not store.is_congested
+        await store.flush()
+        turns = store.stats.checkpoints
+        await bench.simulation.loop.sleep_ns(NS_PER_S // 2)
+        assert store.stats.checkpoints == turns
+        assert await store.entry_ranges(LedgerId(8)) == [(0, 3)]
+
+    await bench.life(work)
+
+
 @story(run, entry_log_bytes_max=16 * KIB, journal_dirs=("/ledgers/journal",), ledger_dirs=("/ledgers/ledgers",))
 async def test_deleted_ledgers_make_room_on_a_full_disk_that_has_the_journal_too(bench: Bench) -> None:
     # No deletion was taken while the journal had suspended itself for want of the very room that deletions make.
@@ -334,5 +374,60 @@ async def test_a_file_system_that_is_enlarged_under_a_full_bookie_is_used_withou
 
         assert store.disks["/ledgers"].total_bytes == 2_000_000
         await bench.put_all(store, 7, [0])
+
+    await bench.life(work)
+
+
+class ShortDisk:
+    """A disk that has no descriptor for an entry log, as long as it is told so."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.is_short = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    async def open(self, path: str, **how: Any) -> File:
+        if self.is_short and path.endswith(".log"):
+            raise errors.OutOfResources("no descriptor")
+        return await self._disk.open(path, **how)
+
+
+@story(run, flush_interval_ms=3_600_000, entry_log_bytes_max=4 * KIB)
+async def test_a_checkpoint_without_a_descriptor_is_tried_again_soon_and_takes_no_disk_for_full_or_failed(
+    bench: Bench,
+) -> None:
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        short = ShortDisk(directory.logs.disk)
+        directory.logs.disk = cast(Disk, short)
+        await bench.put_all(store, 7, [0])
+        with pytest.raises(errors.OutOfResources):
+            await store.flush()
+        assert (store.is_read_only, store.failed_dirs) == (False, ())
+        await bench.put_all(store, 7, [1])
+        await bench.simulation.loop.sleep_ns(NS_PER_S)
+        assert not store.is_read_only
+
+        faults = bench.node.disk_faults
+        faults.fails_as, faults.fails_path, faults.fails_for = WriteFault.FULL, ".log", 1_000_000  # a quota, say
+        faults.fails_at_write = bench.node.disk.writes + 1
+        short.is_short = False
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        assert store.is_read_only, "it waits for space now"
+        faults.fails_at_write = 0
+        await store.flush()
+        assert not store.is_read_only
+        assert await store.entry_ranges(LEDGER) == [(0, 1)]
+
+        short.is_short = True
+        await bench.put_all(store, 8, range(2), payload=bytes(5 * KIB))
+        with pytest.raises(errors.OutOfResources):
+            await store.flush()
+        short.is_short = False
+        await bench.simulation.loop.sleep_ns(NS_PER_S)
+        assert store.stats.entries_flushed == 4
 
     await bench.life(work)

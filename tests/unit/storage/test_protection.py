@@ -120,6 +120,31 @@ async def test_marks_of_ledgers_that_a_checkpoint_drops_from_memory_meanwhile_ar
     await bench.life(then)
 
 
+@story(run, ledgers_cached_max=1, **TWO_OF_EACH)
+async def test_a_ledger_of_the_second_directory_does_not_leave_memory_before_its_mark_is_written(bench: Bench) -> None:
+    """Its mark is in memory alone while the first directory is flushed, and a checkpoint drops what is clean."""
+
+    async def work(store: EntryStore) -> None:
+        async def flush(partition: Partition) -> None:
+            if partition.number == FIRST % 2:
+                for ledger_id in (11, 13):  # the first loaded go first, one of these may stay
+                    await bench.put_all(store, ledger_id, [0])
+                await store.flush()
+            await partition.index.flush()
+
+        for ledger_id in (FIRST, OTHER):
+            await bench.put_all(store, ledger_id, [0])
+        await store.flush()
+        both = [FIRST, OTHER]
+        await protection.mark_given_up(store.partitions, lambda ledger_id: ledger_id % 2, both, flush=flush)
+
+    async def then(store: EntryStore) -> None:
+        assert [store.is_given_up(ledger_id) for ledger_id in (FIRST, OTHER)] == [True, True]
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(then)
+
+
 @story(run)
 async def test_a_doubt_stands_in_memory_before_it_is_durable(bench: Bench) -> None:
     """Whatever is cut or fails in between, the bookie says "unknown" once too often."""

@@ -1,6 +1,7 @@
 """What checks and makes no sense costs one ledger its voice here, and no other ledger anything: the store opens, that
 ledger never says no and takes nothing, and the integrity check brings it back."""
 
+import asyncio
 import struct
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.ordered_store import DeleteRow, PutRow
 from bookie.sim.disk_image import apply_batch
 from bookie.sim.node import ProcessEnd
-from bookie.storage import inspect, ledgers, replay
+from bookie.storage import inspect, ledgers, partition, replay
 from bookie.storage.index import block_key, ledger_key
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.batch import GroupPacker
@@ -214,6 +215,76 @@ async def test_a_deleted_ledger_takes_its_quarantine_along(bench: Bench) -> None
         assert await bench.read(store, ODD, 0) == entry(ODD, 0)
 
     await bench.life(delete)
+    await bench.life(look)
+
+
+@story(run)
+async def test_a_quarantine_that_ends_while_a_checkpoint_is_flushed_is_over_after_the_next(bench: Bench) -> None:
+    await replaying(bench, [(KEY, ODD, -1, bytes(70_000)), *WELL])
+
+    async def repair(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        await bench.put_all(store, HEALTHY, [3])
+        store.clear_limbo(ODD)
+        directory.table.quarantine(ODD, "again")
+        running = asyncio.ensure_future(store.flush())
+        while directory.flushing is None or partition.stored_marks(directory.index) != directory.flushing_marks:
+            await bench.simulation.loop.sleep_ns(1_000)
+        store.clear_limbo(ODD)
+        assert directory.flushing is not None, "it is being flushed"
+        await running
+        await store.flush()
+
+    async def look(store: EntryStore) -> None:
+        assert store.quarantined == {}
+        facts = store.facts(ODD)
+        assert facts is not None
+        assert not facts.is_limbo
+
+    await bench.life(repair, end=ProcessEnd.POWER_CUT)
+    await bench.life(look)
+
+
+@story(run)
+async def test_a_ledger_whose_row_is_saved_is_in_quarantine_after_a_restart_too(bench: Bench) -> None:
+    """As for a record of the journal that makes no sense: of the ledger itself nothing else changes."""
+
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        await bench.put_all(store, ODD, [0])
+        await store.flush()
+        directory.table.quarantine(ODD, "its journal holds nonsense")
+        await store.flush()
+
+    async def look(store: EntryStore) -> None:
+        assert store.quarantined == {ODD: "its journal holds nonsense"}
+        await never_says_no(store, ODD)
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(look)
+
+
+@story(run)
+async def test_a_row_of_a_deleted_ledger_that_cannot_be_read_makes_no_ledger(bench: Bench) -> None:
+    """A limbo that comes out of nothing would never be collected."""
+
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        await bench.put_all(store, ODD, range(40))
+        await store.flush()
+        await store.flush()  # no delta says it besides
+        directory.index.put_many([(block_key(ODD, EntryId(0)), b"rot")])
+        store.delete_ledger(ODD)
+        assert [entry_id for entry_id, _ in directory.index.locations(ODD)] == list(range(32, 40))  # as a scrub does
+
+        assert (store.facts(ODD), store.quarantined) == (None, {})
+        with pytest.raises(errors.NoSuchLedger):
+            await store.read(ODD, EntryId(0))
+
+    async def look(store: EntryStore) -> None:
+        assert (store.facts(ODD), store.quarantined) == (None, {})
+
+    await bench.life(work)
     await bench.life(look)
 
 

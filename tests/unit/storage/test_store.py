@@ -394,6 +394,23 @@ async def test_the_first_key_said_for_a_ledger_known_without_one_becomes_its_key
 
 
 @story(run)
+async def test_the_first_key_said_by_a_second_fence_outlives_a_power_cut(bench: Bench) -> None:
+    """The first one said none, so the second makes a record of its own."""
+
+    async def first(store: EntryStore) -> None:
+        await bench.fence(store, 7, b"")
+        await bench.fence(store, 7)
+
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LEDGER)
+        assert facts is not None
+        assert (facts.is_fenced, facts.master_key) == (True, KEY)
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    await bench.life(second)
+
+
+@story(run)
 async def test_the_lac_is_the_highest_that_any_writer_supplied_and_watchers_are_told(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:
         await bench.put_all(store, 7, range(5))
@@ -411,6 +428,23 @@ async def test_the_lac_is_the_highest_that_any_writer_supplied_and_watchers_are_
         assert told == [5, 6]
         assert store.last_confirmed(LEDGER) == 7
         assert await store.read_lac(LEDGER) == (explicit_lac(7, 6), entry(7, 8))
+
+    await bench.life(work)
+
+
+@story(run, ledgers_cached_max=1)
+async def test_whoever_watches_a_ledger_is_told_though_many_others_came_since(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        told: list[EntryId] = []
+        await bench.put_all(store, 7, [0])
+        store.watch_lac(LEDGER, told.append)
+        for ledger_id in range(20, 24):
+            await bench.put_all(store, ledger_id, [0])
+        await store.flush()
+
+        await bench.put_all(store, 7, [1])
+        await bench.simulation.until(lambda: bool(told), "the LAC")
+        assert told == [0]
 
     await bench.life(work)
 
