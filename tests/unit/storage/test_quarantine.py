@@ -16,13 +16,13 @@ from bookie.ports.ordered_store import DeleteRow, PutRow
 from bookie.sim.disk_image import apply_batch
 from bookie.sim.node import ProcessEnd
 from bookie.storage import inspect, ledgers, partition, replay
-from bookie.storage.index import block_key, ledger_key
+from bookie.storage.index import block_key, ledger_key, quarantine_key
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.batch import GroupPacker
 from bookie.storage.journal.format import ENTRIES, ENTRY, FENCE, KEY, LAC, Header, WholeRecord
 from bookie.storage.store import EntryStore
 from storage_support import KEY as MASTER_KEY
-from storage_support import Bench, Outcome, entry, explicit_lac, put, run
+from storage_support import Bench, Outcome, entry, explicit_lac, put, run, watched
 from story_support import story
 
 Raw = tuple[int, int, int, bytes]  # kind, ledger, entry, body
@@ -262,6 +262,36 @@ async def test_a_ledger_whose_row_is_saved_is_in_quarantine_after_a_restart_too(
 
     await bench.life(work, end=ProcessEnd.POWER_CUT)
     await bench.life(look)
+
+
+@pytest.mark.parametrize("count", [1, 20], ids=["by a delta", "at once"])
+@story(run)
+async def test_a_quarantine_is_in_the_index_before_the_row_that_cannot_be_read_is_replaced(
+    bench: Bench, *, count: int
+) -> None:
+    """CRASH: of what is not flushed a prefix survives. Without the mark, what that row had said would be denied."""
+
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        found: list[bytes | None] = []
+
+        def look(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+            if any(key == block_key(ODD, EntryId(0)) for key, _ in pairs):
+                found.append(directory.index.store.get(quarantine_key(ODD)))
+
+        await bench.put_all(store, ODD, range(40))
+        await store.flush()
+        await store.flush()  # no delta says it besides
+        directory.index.put_many([(block_key(ODD, EntryId(0)), b"rot")])
+        directory.index.store = watched(directory.index.store, look)
+        for entry_id in range(count):
+            store.add_copied(ODD, EntryId(entry_id), entry(ODD, entry_id), MASTER_KEY)
+        await store.flush()
+        await store.flush()
+        assert len(found) == 1
+        assert None not in found
+
+    await bench.life(work)
 
 
 @story(run)
