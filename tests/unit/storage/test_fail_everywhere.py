@@ -13,8 +13,9 @@ from bookie.ports.disk import Disk, File
 from bookie.sim.disk import DiskFaults, WriteFault
 from bookie.sim.faults import Dials
 from bookie.sim.node import ProcessEnd
-from bookie.storage.collect import collector
+from bookie.storage.collect import brake, collector
 from bookie.storage.collect.compactor import Compactor
+from bookie.storage.collect.daily import DailyCounts
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.store import EntryStore
@@ -271,6 +272,37 @@ def test_the_collector_touches_nothing_of_a_directory_that_failed() -> None:
 
         await bench.life(first)
         await bench.life(second)
+
+    run(story, bench)
+
+
+def test_the_hours_of_the_brake_are_not_written_to_a_directory_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brake, "_HOUR_NS", NS_PER_S)
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
+    bench = bench_with(1, faults, partitions=2)
+
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        return ledger_id == 3
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            counts = DailyCounts(store.partitions, bench.node.world.clock)
+            for ledger_id in (2, 3, 5):
+                await bench.put_all(store, ledger_id, [0])
+            assert (await collector.collect(store, is_absent, counts)).ledgers_deleted == 1
+            await bench.put_all(store, 5, [1])
+            faults.fails_path = "/ledgers1/"
+            faults.fails_at_write = bench.node.disk.writes + 1
+            with pytest.raises(errors.PartitionFailed):
+                await store.flush()
+            await bench.simulation.loop.sleep_ns(2 * NS_PER_S)
+
+            assert (await collector.collect(store, is_absent, counts)).ledgers_seen == 1
+
+            assert not bench.failures
+            faults.fails_at_write = 0
+
+        await bench.life(work)
 
     run(story, bench)
 
