@@ -262,6 +262,22 @@ async def test_damage_on_a_bookie_that_gives_no_lists_is_copied_again(fleet: Fle
 
 
 @story(tell)
+async def test_a_bookie_that_acknowledges_and_keeps_nothing_is_told_of_and_not_filled_for_ever(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        fleet["b1"].script = lambda request: (
+            Status.EOK if isinstance(request, messages.AddRequest) else listless(request)
+        )
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert worker.blocked == {ledger_id: "bookie b1 acknowledged entry 3 and does not list it"}
+        assert len(fleet["b1"].asked(messages.AddRequest)) == 10 + 4
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
+
+
+@story(tell)
 async def test_an_entry_that_nobody_gives_stays_marked_with_its_reason_and_the_others_are_filled(fleet: Fleet) -> None:
     async with fleet.client() as client:
         ledger_id = await marked(fleet, client, lacks=range(3, 7))
