@@ -367,6 +367,29 @@ async def test_a_person_may_forget_a_bookie_whose_cookie_is_gone_already(store: 
     assert await remains.of(store, ROOT, ID) == ""
 
 
+class Restored:
+    """A store in which a person puts the cookie back, after ours was found to be gone."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self.get, self.create = store.get, store.create
+
+    async def transact(self, ops: list[object]) -> None:
+        await self._store.create(COOKIE, b"x")
+        await self._store.transact(ops)  # type: ignore[arg-type]
+
+
+@story(with_records, POSITION, COOKIE)
+async def test_a_cookie_that_is_put_back_in_the_last_moment_keeps_the_rest(store: MetadataStore) -> None:
+    """The bookie that waited for it lives: its position is what it is compared with."""
+    await store.delete(COOKIE)
+
+    with pytest.raises(errors.NodeExists):
+        await forgetting.forget(Restored(store), ROOT, ID, needs_cookie=False)  # type: ignore[arg-type]
+
+    assert [await stands(store, path) for path in (COOKIE, POSITION)] == [True, True]
+
+
 @story(with_records, COOKIE, RECORD)
 async def test_a_record_of_lives_that_nobody_can_read_never_says_that_its_bookie_is_gone(store: MetadataStore) -> None:
     assert await forgetting.forget(store, ROOT, ID)
