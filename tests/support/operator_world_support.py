@@ -65,6 +65,9 @@ BAD_SETTING = "diskUsageThreshold=0.11"  # a bookie that reads this ends at once
 
 
 SETTLING = 3  # passes until a loss shows
+# Of an API server: kinds that count changes of their spec, and the sizes that it and its etcd take.
+GENERATED = (names.KIND, names.OPERATION_KIND, "StatefulSet", "Deployment", "Job", "PodDisruptionBudget")
+ANNOTATIONS_BYTES_MAX, DATA_BYTES_MAX, OBJECT_BYTES_MAX = 256 * 1024, 1024 * 1024, 1536 * 1024
 
 
 def as_it_is(manifest: Manifest) -> Manifest:
@@ -297,6 +300,7 @@ class World:
     dataless: "set[str]" = field(default_factory=set)  # bookies whose disks went away, until they are copied again
     past_tolerance: list[GrantRecord] = field(default_factory=list)  # accepted while more were dataless than may be
     writes: list[str] = field(default_factory=list)
+    managed: "dict[tuple[str, str], Manifest]" = field(default_factory=dict)  # (uid, manager) -> what it applied last
     directories: "dict[str, tuple[list[str], ...]]" = field(default_factory=dict)  # by bookie id: of its cookie
     refused: "list[str]" = field(default_factory=list)  # starts with directories that a cookie does not allow
     pod_claims: "dict[str, dict[str, Manifest]]" = field(default_factory=dict)  # by pod: what its claims are made of
@@ -307,6 +311,7 @@ class World:
     leases: int = 0
     step_ms: int = 1_000  # what passes between two passes
     ahead_ms: int = 0  # how far the operator's clock is ahead of all others
+    says_time: bool = True  # the API server's answers have a date, and it is right
     ending_s: int = 0  # how long a pod that is deleted is there yet, while its processes end; 0: gone at once
     fill_s: int = 0  # how long a bookie takes to fill its holes; 0: a release that says nothing of them
     settings_lost: int = 0  # so many orders to take settings do not arrive
@@ -376,12 +381,22 @@ class World:
         return f"{prefix}-{self.serial}"
 
     def put(self, manifest: Manifest) -> Manifest:
+        """Store an object, whoever writes it. One that is as it was keeps its version, and only another spec is
+        another generation, as in an API server. Of an object that its caller changed in place nobody knows that."""
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        known = self.objects.get((kind, name))
+        if known is not None and known is not manifest and _versionless(known) == _versionless(manifest):
+            return known
         stored = _copy(manifest)
         metadata = stored["metadata"]
         metadata.setdefault("uid", self._new("uid"))
         metadata.setdefault("creationTimestamp", values.format_time(self.now_ms))
         metadata["resourceVersion"] = self._new("rv")
-        self.objects[(stored["kind"], metadata["name"])] = stored
+        if kind in GENERATED:
+            metadata.setdefault("generation", 1)
+            if known is not None and known is not manifest and known.get("spec") != stored.get("spec"):
+                metadata["generation"] = known["metadata"].get("generation", 1) + 1
+        self.objects[(kind, name)] = stored
         return stored
 
     def _check(self, kind: str, *, is_read: bool = False) -> None:
@@ -410,6 +425,7 @@ class World:
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         kind, metadata = manifest["kind"], manifest["metadata"]
         self._check(kind)
+        _check_size(manifest)
         live = self.objects.get((kind, metadata["name"]))
         for precondition in ("uid", "resourceVersion"):
             wanted = metadata.get(precondition)
@@ -419,11 +435,23 @@ class World:
             self._check_change(live, manifest)
         self.writes.append(f"{kind}/{metadata['name']}{'/' + subresource if subresource else ''}")
         if subresource:
-            assert live is not None
+            if live is None:
+                raise KubeError(f"apply {kind} {metadata['name']}", 404, "not found")
             return self.put(live | {subresource: manifest[subresource]})
-        if live is not None and kind == "PodDisruptionBudget":
-            live = live | {"spec": {}}  # what its only owner applies no more goes
-        return self.put(self.admit(_copy(manifest) if live is None else _merged(live, manifest)))
+        wanted = {key: value for key, value in manifest.items() if key != "status"}  # that is not in this door
+        if live is None:
+            stored = self.put(self.admit(_copy(wanted)))
+        else:
+            stored = self.put(self.admit(_merged(self._retracted(live, wanted, manager), wanted)))
+        self.managed[stored["metadata"]["uid"], manager] = _copy(wanted)
+        return stored
+
+    def _retracted(self, live: Manifest, wanted: Manifest, manager: str) -> Manifest:
+        """Return `live` without what only this manager applied and now applies no more."""
+        uid = live["metadata"]["uid"]
+        before = self.managed.get((uid, manager))
+        others = [one for (its_uid, its), one in self.managed.items() if its_uid == uid and its != manager]
+        return live if before is None else _without(live, before, wanted, others)
 
     def _check_change(self, live: Manifest, manifest: Manifest) -> None:
         """Refuse what an API server refuses of a live object."""
@@ -442,11 +470,21 @@ class World:
                 raise KubeError(f"apply {kind} {name}", 422, "field can not be less than status.capacity")
 
     async def create(self, manifest: Manifest) -> Manifest:
+        self._check(manifest["kind"])
+        _check_size(manifest)
         if (manifest["kind"], manifest["metadata"]["name"]) in self.objects:
             raise KubeError("create", 409, "exists")
         return self.put(manifest)
 
     async def replace(self, manifest: Manifest) -> Manifest:
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        self._check(kind)
+        _check_size(manifest)
+        live = self.objects.get((kind, metadata["name"]))
+        if live is None:
+            raise KubeError(f"replace {kind} {metadata['name']}", 404, "not found")
+        if metadata.get("resourceVersion", live["metadata"]["resourceVersion"]) != live["metadata"]["resourceVersion"]:
+            raise KubeError(f"replace {kind} {metadata['name']}", 409, "the object has been modified")
         return self.put(manifest)
 
     async def delete(
@@ -621,7 +659,8 @@ class World:
         """The revision of a StatefulSet's template; of those that no pod runs, only the newest few stay."""
         template, owner = one["spec"]["template"], one["metadata"]["name"]
         name = f"{owner}-{hashlib.sha256(repr(template).encode()).hexdigest()[:8]}"
-        one["status"] = {"updateRevision": name}
+        generation = one["metadata"]["generation"]
+        self.put(one | {"status": {"updateRevision": name, "observedGeneration": generation}})
         if ("ControllerRevision", name) not in self.objects:
             metadata = {"name": name, "namespace": "data", "labels": template["metadata"]["labels"], "owner": owner}
             data = {"spec": {"template": template}}
@@ -959,7 +998,8 @@ class World:
 
     def scale(self, stateful_set: str, replicas: int) -> None:
         """kubectl scale, past the operator."""
-        self.objects[("StatefulSet", stateful_set)]["spec"]["replicas"] = replicas
+        live = self.objects[("StatefulSet", stateful_set)]
+        self.put(live | {"spec": live["spec"] | {"replicas": replicas}})
 
     def spec(self) -> "dict[str, Any]":
         found: dict[str, Any] = self.objects[(names.KIND, "ledgers")]["spec"]
@@ -1421,7 +1461,7 @@ class World:
             owner=owner,
             selector=selector,
             refused=lambda _namespace, name, by: self.refusals.update({name: by}),
-            ahead_ms=lambda: self.ahead_ms,
+            ahead_ms=lambda: self.ahead_ms if self.says_time else 0,
         )
 
     async def run(
@@ -1517,6 +1557,42 @@ def clone(world: World) -> World:
 def _copy(value: Any) -> Any:
     """A deep copy, several times faster than copy.deepcopy."""
     return pickle.loads(pickle.dumps(value))
+
+
+def _versionless(manifest: Manifest) -> Manifest:
+    metadata = {
+        key: value for key, value in manifest["metadata"].items() if key not in ("resourceVersion", "generation")
+    }
+    return manifest | {"metadata": metadata}
+
+
+def _check_size(manifest: Manifest) -> None:
+    """Refuse what is too large for an API server and its etcd."""
+    kind, metadata = manifest["kind"], manifest["metadata"]
+    annotations = metadata.get("annotations") or {}
+    if sum(len(key) + len(text.encode()) for key, text in annotations.items()) > ANNOTATIONS_BYTES_MAX:
+        raise KubeError(f"{kind} {metadata['name']}", 422, "metadata.annotations: Too long")
+    if kind in ("ConfigMap", "Secret") and len(json.dumps(manifest.get("data") or {})) > DATA_BYTES_MAX:
+        raise KubeError(f"{kind} {metadata['name']}", 422, "data: Too long")
+    if len(json.dumps(manifest)) > OBJECT_BYTES_MAX:
+        raise KubeError(f"{kind} {metadata['name']}", 500, "etcdserver: request is too large")
+
+
+def _without(live: Any, before: Any, wanted: Any, others: "list[Any]") -> Any:
+    """Return `live` without the leaves of `before` that neither `wanted` nor one of `others` has. Lists are leaves."""
+    if not (isinstance(live, dict) and isinstance(before, dict)):
+        return live
+    out = dict(live)
+    for key, value in before.items():
+        is_leaf = not isinstance(value, dict)
+        theirs = [one.get(key) for one in others if isinstance(one, dict) and key in one]
+        if key not in out or (is_leaf and (key in wanted or theirs)):
+            continue
+        if is_leaf:
+            del out[key]
+        else:
+            out[key] = _without(out[key], value, wanted.get(key) or {}, theirs)
+    return out
 
 
 def _merged(live: Any, desired: Any) -> Any:
