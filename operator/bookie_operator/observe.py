@@ -62,12 +62,10 @@ async def look(
     image: str,
     version: str,
     record_problem: str = "",
-    ahead_ms: int = 0,
 ) -> Observation:
     """Read everything that a plan for `cluster` may depend on. Raises KubeError when the API server does not answer.
 
-    `record_problem`: why `cluster.status` may lack entries of the record (`resources/record.py`). `ahead_ms`: how far
-    `now_ms` is ahead of the API server's clock.
+    `record_problem`: why `cluster.status` may lack entries of the record (`resources/record.py`).
     """
     namespace = cluster.namespace
     of_cluster = f"{names.LABEL_CLUSTER}={cluster.name}"
@@ -88,7 +86,7 @@ async def look(
     claims = discover.claims_by_pod(cluster, claims_task.result())
     stateful_sets = [manifest for (kind, _), manifest in children.items() if kind == "StatefulSet"]
     asked, asked_problem = operations_task.result()
-    to_retire = replacing.to_retire(cluster, asked, now_ms - ahead_ms)
+    to_retire = replacing.to_retire(cluster, asked, now_ms)
     pools = discover.pools(cluster, stateful_sets, claims, pods, to_retire)
     volumes = _Volumes(kube)
     bare = discover.cases(cluster, pools, pods, claims)
@@ -101,7 +99,6 @@ async def look(
     return Observation(
         cluster=cluster,
         now_ms=now_ms,
-        ahead_ms=ahead_ms,
         leadership=epoch.lead(term, cluster.status.operator, seen),
         image=cluster.spec.image or image,
         pools=pools,

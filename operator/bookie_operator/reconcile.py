@@ -82,6 +82,11 @@ class Reconciler:
         self._marks: dict[Key, MarksLook] = {}
         self._told: dict[Key, str] = {}  # why clusters are left alone, as the log says already
 
+    def _now_ms(self) -> int:
+        """Return now, by the API server's clock where ours differs (spec/operator.md#K36): no wait is over because the
+        clock of our node was put ahead."""
+        return self._wall_ms() - self._ahead_ms()
+
     async def reconcile(self, key: Key) -> int | None:
         """Run one pass; return the milliseconds until the next look, None when the cluster is gone.
 
@@ -102,7 +107,7 @@ class Reconciler:
 
     async def _is_as_before(self, key: Key, before: FleetPlan) -> bool:
         """Ask the bookies of a fleet at rest; return whether they give no reason to look at the rest of the world."""
-        now_ms = self._wall_ms()
+        now_ms = self._now_ms()
         seen = await observe.glance(self._bookies, before.observation, self._term(), now_ms=now_ms)
         if seen is None:
             return False
@@ -158,14 +163,14 @@ class Reconciler:
             await self._refuse(manifest, conflict, reason="NameConflict")
             return REFUSED_MS
         cluster, record_problem = await self._recalled(cluster)
-        cluster = cluster.as_of(self._wall_ms())
+        cluster = cluster.as_of(self._now_ms())
         if await self._is_anothers(key, manifest, cluster.status.operator.owner):
             return REFUSED_MS
         if cluster.status.operator.owner != self._owner and self._owner:
             cluster = await self._claimed(cluster)
         if cluster.status.observed_generation != cluster.generation:
             # First of all, before any child: say which generation is being worked on (spec/operator.md#K21).
-            first = render.first(cluster.status, cluster.generation, self._wall_ms())
+            first = render.first(cluster.status, cluster.generation, self._now_ms())
             version = await self._executor.write_status(cluster.ref, first)
             cluster = replace(cluster, status=first, is_recalled=False, resource_version=version)
         cluster = rollback.effective(cluster)
@@ -176,17 +181,16 @@ class Reconciler:
                 self._bookies,
                 cluster,
                 self._term(),
-                now_ms=self._wall_ms(),
+                now_ms=self._now_ms(),
                 image=self._image,
                 version=self._version,
                 record_problem=record_problem,
-                ahead_ms=self._ahead_ms(),
             )
         except KubeForbidden as error:
             # What was seen once is no evidence of now.
-            blind = render.forbidden(cluster.status, cluster.generation, str(error), self._wall_ms())
+            blind = render.forbidden(cluster.status, cluster.generation, str(error), self._now_ms())
             is_stored = blind == cluster.status and not cluster.is_recalled
-            await self._executor.say(cluster.ref, blind, self._wall_ms(), is_stored=is_stored)
+            await self._executor.say(cluster.ref, blind, self._now_ms(), is_stored=is_stored)
             return REFUSED_MS
         seen = await self._with_memory(self._kube, observation)
         known = await self._with_dependents(key, await self._with_others(seen))
@@ -247,7 +251,7 @@ class Reconciler:
             self._told[key] = refusal.message
             logger.warning("left alone cluster=%s/%s why=%s", key.namespace, key.name, refusal.message)
         if refusal.is_conflict:
-            await self._executor.refuse(clusters.ref(manifest), refusal, self._owner, self._wall_ms())
+            await self._executor.refuse(clusters.ref(manifest), refusal, self._owner, self._now_ms())
         return True
 
     async def _claimed(self, cluster: Cluster) -> Cluster:
@@ -264,7 +268,7 @@ class Reconciler:
     async def _without_cluster(self, key: Key, why: str) -> int | None:
         """Tell the operations of a cluster that is not there what they wait for; return when to look at them again."""
         found, _ = await observe.operations_of(self._kube, key.namespace, key.name)
-        told = operations.without_cluster(found, why, self._wall_ms(), self._ahead_ms())
+        told = operations.without_cluster(found, why, self._now_ms())
         await self._executor.tell(told)
         return REFUSED_MS if told else None
 
@@ -295,7 +299,7 @@ class Reconciler:
         """Say in the status why the operator cannot use the spec, and change nothing else."""
         ref, before = clusters.ref(manifest), clusters.parse_status(manifest.get("status"))
         generation = int(manifest["metadata"].get("generation", 1))
-        status = render.refused(before, generation, message, self._wall_ms(), reason)
+        status = render.refused(before, generation, message, self._now_ms(), reason)
         if status != before:
             logger.warning("spec refused cluster=%s/%s message=%s", ref.namespace, ref.name, message)
-        await self._executor.say(ref, status, self._wall_ms(), is_stored=status == before)
+        await self._executor.say(ref, status, self._now_ms(), is_stored=status == before)

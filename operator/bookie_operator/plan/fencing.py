@@ -204,7 +204,7 @@ def _later(seen: Observation, operation: BookieOperation, order: Aside, known: A
             continue
         if spec.target.bookie != operation.spec.target.bookie or other.status.phase in _VOID:
             continue
-        is_void = not other.is_over and operation_queue.refused(other, seen.api_ms, seen.cluster) is not None
+        is_void = not other.is_over and operation_queue.refused(other, seen.now_ms, seen.cluster) is not None
         if not is_void and _key(_order(seen, other, spec)) > _key(order):
             return f"operation {other.name} ({spec.type.value}) was created later"
     return ""

@@ -53,7 +53,7 @@ def orders(seen: Observation) -> tuple[AcceptLedgerLoss, ...]:
 
 def hindrances(seen: Observation, operation: BookieOperation, spec: OperationSpec) -> Iterator[str]:
     """Yield why no ledger is to be ended now."""
-    if seen.api_ms >= operation.expires_ms:
+    if seen.now_ms >= operation.expires_ms:
         yield f"it is over since {spec.expires_after} after it was created (spec.expiresAfter)"
     known = {case.name for case in seen.bookies if case.is_ours}
     if unknown := [name for name in spec.target.given_up if name not in known]:
@@ -89,7 +89,7 @@ def tell(seen: Observation, operation: BookieOperation) -> Said:
     answers = [seen.ledger_answers.get((operation.uid, ledger)) for ledger in left]
     refused = next((one.text for one in answers if one is not None and one.text), "")
     so_far = f"{count - len(left)} of {count} ledgers are closed. {refused}".rstrip()
-    if seen.api_ms >= operation.expires_ms:
+    if seen.now_ms >= operation.expires_ms:
         text = (
             f"not closed within {operation.spec.expires_after}: {', '.join(left[:_NAMED_MAX])}. Look anew, and create"
         )

@@ -129,7 +129,6 @@ class Observation:
         default_factory=dict
     )  # by the uid of an operation and a ledger's id: the last answer that this process heard
     operations: tuple[BookieOperation, ...] = ()  # of this cluster, finished ones too
-    ahead_ms: int = 0  # how far `now_ms` is ahead of the API server's clock, which dates operations; 0 too: not known
     operations_problem: str = ""  # why they could not be read; "" = they were
     taking: str | None = None  # uid of the operation that may take a bookie away now; "": none; None: not decided yet
     rolling_max: int = 0  # how many clusters of this operator roll out at a time; 0: any number
@@ -137,11 +136,6 @@ class Observation:
     dependents: tuple[DependentsLook, ...] = ()  # looks that this process had made, old ones too
     marks: MarksLook | None = None  # the last look of this process
     others_problem: str = ""  # why they could not be read; "" = they were, or nobody asked
-
-    @property
-    def api_ms(self) -> int:
-        """Return now, by the clock that says when operations were created (spec/operator.md#U16)."""
-        return self.now_ms - self.ahead_ms
 
     def readers(self, capability: str = "") -> list[BookieCase]:
         """Return the bookies, by name, that can look into the pinned metadata store and have this capability."""

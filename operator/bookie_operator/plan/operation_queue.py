@@ -46,7 +46,7 @@ def of_type(seen: Observation, kind: OperationType) -> list[tuple[BookieOperatio
 
 
 def _able(seen: Observation) -> list[BookieOperation]:
-    return [one for one in unfinished(seen) if refused(one, seen.api_ms, seen.cluster) is None]
+    return [one for one in unfinished(seen) if refused(one, seen.now_ms, seen.cluster) is None]
 
 
 def _takes_away(operation: BookieOperation) -> bool:

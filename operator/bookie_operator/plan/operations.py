@@ -206,20 +206,18 @@ def _claims_of(operation: BookieOperation, one: Assessed | None) -> tuple[str, .
     return tuple(claim.uid for claim in replacing.claims_of(one.case))
 
 
-def without_cluster(
-    operations: Iterable[BookieOperation], why: str, now_ms: int, ahead_ms: int = 0
-) -> tuple[Told, ...]:
+def without_cluster(operations: Iterable[BookieOperation], why: str, now_ms: int) -> tuple[Told, ...]:
     """Return the status of operations whose cluster is not there: they wait, and expire."""
     out = []
     for operation in operations:
-        said = operation_queue.refused(operation, now_ms - ahead_ms) or (OperationPhase.QUEUED, why)
+        said = operation_queue.refused(operation, now_ms) or (OperationPhase.QUEUED, why)
         out += [] if operation.is_over else [_told(operation, said, now_ms)]
     return tuple(out)
 
 
 def _say(looked: Pass, operation: BookieOperation, turns: list[BookieOperation]) -> Said:
     seen, spec = looked.seen, operation.spec
-    refused = operation_queue.refused(operation, seen.api_ms, seen.cluster)
+    refused = operation_queue.refused(operation, seen.now_ms, seen.cluster)
     if refused is not None or spec is None:
         assert refused is not None
         # What is done is done, though nobody said that it began.

@@ -48,7 +48,7 @@ def named(seen: Observation) -> tuple[str, ...]:
     cases = {case.name: case for case in seen.bookies if case.is_desired and case.is_ours}
     found = []
     for one in operation_queue.unfinished(seen):
-        if operation_queue.refused(one, seen.api_ms, seen.cluster) or one.spec is None:
+        if operation_queue.refused(one, seen.now_ms, seen.cluster) or one.spec is None:
             continue
         case = cases.get(one.spec.target.bookie or "")
         if one.spec.type in TYPES and case is not None and is_asked_of(one, case):

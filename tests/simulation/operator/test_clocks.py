@@ -14,6 +14,7 @@ from meeting_support import Judge
 from operator_world_support import World
 
 DAY_MS = 24 * 3_600_000
+HOUR_MS = 3_600_000
 LAST = "ledgers-zone-a-1"  # of four: who leaves
 
 
@@ -26,7 +27,7 @@ def test_a_bookie_leaves_and_its_claims_go_after_a_clock_was_set_back(
     world.edit(storage=storage, scaleDown={"proofInterval": "4s"})
     world.write(30, random.Random(1))
     judge = Judge(world)
-    world.ahead_ms = 30 * DAY_MS
+    world.ahead_ms, world.says_time = 30 * DAY_MS, False
     operator = world.operator()
     world.edit(replicas=3)
     asyncio.run(world.run(operator, passes=passes))
@@ -44,7 +45,7 @@ def test_a_bookie_leaves_and_its_claims_go_after_a_clock_was_set_back(
 
 
 def test_a_clock_that_was_set_back_is_written_down_once(world: World) -> None:
-    world.ahead_ms = 30 * DAY_MS
+    world.ahead_ms, world.says_time = 30 * DAY_MS, False
     world.edit(replicas=3)
     asyncio.run(world.run(world.operator(), passes=3))
     world.ahead_ms = 0
@@ -56,7 +57,7 @@ def test_a_clock_that_was_set_back_is_written_down_once(world: World) -> None:
 
 
 def test_a_grant_of_a_clock_that_was_ahead_lives_five_minutes(world: World) -> None:
-    world.ahead_ms = 30 * DAY_MS
+    world.ahead_ms, world.says_time = 30 * DAY_MS, False
     world.step_ms = 10_000
     world.refuse_grants = "evidence_changed"
     world.lose(LAST)
@@ -68,6 +69,26 @@ def test_a_grant_of_a_clock_that_was_ahead_lives_five_minutes(world: World) -> N
 
     assert world.is_quiet()
     assert world.granted_for_ms == [GRANT_TTL_MS]
+
+
+@pytest.mark.parametrize(("before_ms", "after_ms"), [(0, HOUR_MS), (-HOUR_MS, 0)], ids=["goes wrong", "is put right"])
+@pytest.mark.parametrize("is_another", [False, True], ids=["one operator", "another one"])
+def test_a_clock_that_is_put_ahead_proves_no_end_of_an_old_process(
+    world: World, before_ms: int, after_ms: int, *, is_another: bool
+) -> None:
+    """What a ready node proves in four minutes it does not prove in one second that the clock calls an hour."""
+    world.ahead_ms = before_ms
+    operator = world.operator()
+    world.lose(LAST, by_force=True)
+    asyncio.run(world.run(operator, passes=6))
+
+    world.ahead_ms = after_ms
+    asyncio.run(world.run(world.operator() if is_another else operator, passes=4))
+
+    told = world.status().bookie(LAST)
+    assert told is not None
+    assert [gate.name for gate in told.gates] == ["G12-OldProcess"]
+    assert world.accepted == []
 
 
 @pytest.mark.parametrize("kind", ["Restart", "Fence"])
