@@ -160,6 +160,13 @@ def test_lost_volumes_that_the_bookie_does_not_call_lost_are_held(claimed: Verdi
     assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.HELD, "Disagreement")
 
 
+def test_lost_volumes_of_a_bookie_that_says_they_went_back_in_time_are_held() -> None:
+    """Only what the operator itself sees to have gone back in time is given up for that word."""
+    evidence = bookie.weigh(make.lost_case(verdict=Verdict.STALE))
+
+    assert (evidence.conclusion, evidence.finding.reason) == (Conclusion.HELD, "StaleVolume")
+
+
 def test_a_bookie_that_waits_for_a_grant_over_valid_volumes_is_held() -> None:
     report = make.report(state=State.WAITING_GRANT, verdict=Verdict.LOST)
 

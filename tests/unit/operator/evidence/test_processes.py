@@ -114,6 +114,19 @@ def test_who_has_no_cookie_is_new_only_where_cookies_were_listed() -> None:
     assert processes.follow(replace(silent, is_listed=True), None, make.NOW_MS) == ()
 
 
+def test_who_has_a_mark_on_a_claim_is_not_new_though_the_store_knows_nothing_of_it() -> None:
+    """Its cookie was deleted, or this is another store: a process of it may run that nobody here saw."""
+    marked = replace(make.bookie_case(report=None), is_listed=True)
+
+    assert processes.follow(marked, None, make.NOW_MS) is None
+
+
+def test_a_pod_that_has_no_node_runs_nothing() -> None:
+    waiting = replace(make.bookie_case(), pod=replace(make.pod(), node=""))
+
+    assert follow(waiting, status(processes=())) == []
+
+
 def test_of_more_than_anybody_can_follow_the_newest_stay_and_one_stands_for_the_rest() -> None:
     many = tuple(GONE.model_copy(update={"pod_uid": f"old-{number}"}) for number in range(2 * KEPT_MAX))
 

@@ -219,6 +219,19 @@ def test_two_departures_near_their_end_do_not_wait_for_each_other() -> None:
     assert LEAVER in turns.in_the_way(seen, assessed, Work.DEPARTURE, "ledgers-zone-b-0")
 
 
+def test_who_never_held_data_has_no_turn_while_it_goes() -> None:
+    """Nobody misses it: whatever keeps its pod for long keeps nobody else."""
+    retiring = departure(Departure.RETIRING)
+    one = replace_name(LEAVER)
+
+    told = [
+        turns.told(make.observation(()), (replace(one, leaving=retiring.model_copy(update={"never_lived": never})),))
+        for never in (False, True)
+    ]
+
+    assert [len(words) for words in told] == [1, 0]
+
+
 def replace_name(name: str) -> Any:
     plan = fleet.decide(situation(leaving=departure()))
     one = next(one for one in plan.fleet if one.case.name == name)
