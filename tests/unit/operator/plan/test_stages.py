@@ -157,6 +157,31 @@ def test_nobody_is_away_since_later_than_now() -> None:
     assert one.away_since_ms == make.NOW_MS
 
 
+def test_who_is_away_still_is_away_since_it_was_first_missed() -> None:
+    silent = make.bookie_case(report=None, report_problem="no answer")
+
+    assert assess(silent, before(away_since=format_time(make.NOW_MS - 60_000))).away_since_ms == make.NOW_MS - 60_000
+
+
+def left_by_its_claims(*retired: bool, **changes: Any) -> Stage:
+    """The stage of a bookie whose status was lost: it has no pod, and these of its three claims say that it left."""
+    case = make.bookie_case(pod=None, report=None)
+    volumes = tuple(
+        replace(one, claim=replace(one.claim, retired_at=format_time(make.NOW_MS) if is_retired else ""))  # type: ignore[type-var]
+        for one, is_retired in zip(case.volumes, retired, strict=True)
+    )
+    return assess(replace(case, volumes=volumes, **changes)).stage
+
+
+def test_a_bookie_left_by_its_claims_alone_only_where_all_say_so_and_the_store_was_read() -> None:
+    member = Member("data.ledgers.zone-a.0", has_cookie=True, is_registered=False, is_writable=False)
+
+    assert left_by_its_claims(True, True, True, is_listed=True) is Stage.RETIRED
+    assert left_by_its_claims(True, True, True, is_listed=False) is Stage.MISSING
+    assert left_by_its_claims(True, True, False, is_listed=True) is Stage.MISSING
+    assert left_by_its_claims(True, True, True, is_listed=True, member=member) is Stage.MISSING
+
+
 def test_other_evidence_starts_the_suspicion_again() -> None:
     one = assess(make.lost_case(), seen(3, 60_000, evidence="of yesterday"))
 

@@ -219,6 +219,24 @@ def test_two_departures_near_their_end_do_not_wait_for_each_other() -> None:
     assert LEAVER in turns.in_the_way(seen, assessed, Work.DEPARTURE, "ledgers-zone-b-0")
 
 
+def test_who_leaves_is_not_stopped_beside_higher_numbers_of_its_pool_or_when_a_ledger_names_it_again() -> None:
+    """Its StatefulSet would end the others with it; and what was proven is of before."""
+    scaled = situation(wants=frozenset(("departure",)), leaving=departure(Departure.RETIRING))
+    named = situation(wants=frozenset(("departure",)), leaving=departure(Departure.RETIRING))
+    scaled.children[("StatefulSet", "ledgers-zone-b")]["spec"]["replicas"] = 3
+    written = DrainStatus(is_draining=True, is_empty=False, ledgers_left=1)
+    named = replace(
+        named, bookies=tuple(replace(one, drain=written) if one.name == LEAVER else one for one in named.bookies)
+    )
+
+    plans = [fleet.decide(scaled), fleet.decide(named)]
+
+    assert [stopped(plan) for plan in plans] == [{}, {}]
+    (again,) = [one.leaving for one in plans[1].fleet if one.case.name == LEAVER]
+    assert again is not None
+    assert (again.state, again.looks) == (Departure.DRAINING, ())
+
+
 def test_who_never_held_data_has_no_turn_while_it_goes() -> None:
     """Nobody misses it: whatever keeps its pod for long keeps nobody else."""
     retiring = departure(Departure.RETIRING)
