@@ -115,6 +115,15 @@ def with_volume(**changes: Any) -> BookieCase:
     return replace(case, volumes=(case.volumes[0], replace(case.volumes[1], **changes), case.volumes[2]))
 
 
+def with_marks_of(claim_uid: str) -> BookieCase:
+    """The marks on the ledger volume's claim (none for "") are of the claim with that uid."""
+    claim = lost().volumes[1].claim
+    assert claim is not None
+    assert claim.marks is not None
+    marks = replace(claim.marks, claim_uid=claim_uid) if claim_uid else None
+    return with_volume(claim=replace(claim, marks=marks))
+
+
 def other(**report: Any) -> tuple[BookieCase, ...]:
     first, *rest = make.fleet()[1:]
     return (replace(first, report=replace(first.report, **report)), *rest)  # type: ignore[type-var]
@@ -148,6 +157,8 @@ DOUBTS: dict[str, dict[str, Any]] = {
     "unknown processes": {"processes": None},
     "registered": {"case": lost(member=Member("data.ledgers.zone-a.0", has_cookie=True, is_registered=True))},
     "members": {"members_problem": "nobody answers"},
+    "a claim without marks": {"case": with_marks_of("")},
+    "a claim with another's marks": {"case": with_marks_of("x")},
     "volume unread": {"case": with_volume(pv=None)},
     "another volume": {"case": with_volume(pv=replace(PV, uid="x"))},
     "volume anywhere": {"case": with_volume(pv=replace(PV, hostnames=()))},
