@@ -18,6 +18,7 @@ from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.sim.cluster import ClientNode, SimCluster
 from bookie.storage import location
+from bookie.storage.partition import Partition
 from bookie.storage.run import Placed
 from bookie.wire.digest import Digest, DigestType
 from pyspark_bookkeeper.audit import plan, sampling, summary, tally
@@ -95,7 +96,7 @@ class Truth:
         """The bookie has its name and nothing else."""
         for partition in _store(self.cluster, bookie).partitions:
             for ledger_id in {ledger_id for ledger_id, _, _ in partition.index.all_locations()}:
-                partition.index.forget(ledger_id, keep_row=True)
+                _drop_entries(partition, ledger_id)
         for place in self.held:
             if place[1] == bookie:
                 self.held[place] = set()
@@ -131,13 +132,19 @@ def _store(cluster: SimCluster, bookie: str):  # type: ignore[no-untyped-def]
     return store
 
 
+def _drop_entries(partition: Partition, ledger_id: LedgerId) -> None:
+    """Take all entries of a ledger out of the index; the ledger itself stays."""
+    partition.table.find(ledger_id)  # so that it is in memory
+    partition.index.forget(ledger_id, anew=partition.table.rows_of_known(ledger_id))
+
+
 def _forget(cluster: SimCluster, bookie: str, ledger_id: LedgerId, entry: int) -> None:
     """Take one entry out of the index, as if it had never come."""
     for partition in _store(cluster, bookie).partitions:
         found = list(partition.index.locations(ledger_id))
         kept = [(each, location.pack(*place)) for each, place in found if each != entry]
         if len(kept) < len(found):
-            partition.index.forget(ledger_id, keep_row=True)
+            _drop_entries(partition, ledger_id)
             columns = [ledger_id] * len(kept), [each for each, _ in kept], [place for _, place in kept]
             partition.index.put_entries(Placed(*columns))
 
