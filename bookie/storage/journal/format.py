@@ -178,12 +178,12 @@ def unpack_record(data: bytes, offset: int, seed: int) -> WholeRecord | None:
     return WholeRecord(kind, LedgerId(ledger_id), EntryId(entry_id), data[offset + RECORD_HEAD_SIZE : end], end)
 
 
-def is_synced_beyond(data: bytes, offset: int, seed: int) -> bool:
+def is_synced_beyond(data: bytes, offset: int, seed: int, *, checked_bytes_max: int = _CHECKED_BYTES_MAX) -> bool:
     """Return True when a valid record after `offset` belongs to a group that began later: then the bytes at `offset`
     were synced, perhaps acknowledged, and have rotted. False: they may be the torn tail of the last group, which was
     never acknowledged."""
     position = data.find(_MARK, offset)
-    left = _CHECKED_BYTES_MAX
+    left = checked_bytes_max
     while position >= 0:
         start = position - _MARK_OFFSET
         if start > offset and start + RECORD_HEAD_SIZE <= len(data):

@@ -147,18 +147,18 @@ def test_a_synced_record_is_found_behind_heads_of_a_payload(size: int) -> None:
     assert journal_format.is_synced_beyond(bytes(START) + torn + record(b"b" * size, group=start), START - 1, SEED)
 
 
-def test_however_many_heads_were_checked_a_small_record_proves_it_and_so_does_each_padding(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(journal_format, "_CHECKED_BYTES_MAX", 0)
+def test_however_many_heads_were_checked_a_small_record_proves_it_and_so_does_each_padding() -> None:
     large = record(b"b" * (BLOCK_BYTES + 1), group=START + 100)
     padding = journal_format.pack_padding(SEED, START + 100, len(large))
     assert padding
     data = bytes(START + 100) + large
 
-    assert not journal_format.is_synced_beyond(data, START, SEED)
-    assert journal_format.is_synced_beyond(data + padding, START, SEED)
-    assert journal_format.is_synced_beyond(data + record(b"b" * BLOCK_BYTES, group=START + 100), START, SEED)
+    def is_found(data: bytes) -> bool:
+        return journal_format.is_synced_beyond(data, START, SEED, checked_bytes_max=0)
+
+    assert not is_found(data)
+    assert is_found(data + padding)
+    assert is_found(data + record(b"b" * BLOCK_BYTES, group=START + 100))
 
 
 def entry(ledger_id: int, entry_id: int, payload: bytes) -> bytes:
