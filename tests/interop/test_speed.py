@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 LOADS = ("adds-v2", "adds-1000-ledgers", "reads-warm-random")
 MOST = 1.10
-TRIES = 3  # whatever else the machine does may fall on the rounds of one side; three times running it does not
+# Whatever else the machine does may fall on the rounds of one side, and the same commit beside itself was 1.07 once: so
+# many times running that does not make it red. What is dearer stays so.
+TRIES = 5
 
 
 def landed() -> str:
