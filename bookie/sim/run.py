@@ -220,9 +220,8 @@ def _fitted(swarm: faults.Swarm, bookies: int, about: Aspects) -> tuple[faults.S
     """Return faults and bookies without what the aspects of this run cannot stand."""
     if about.doubling:
         swarm = dataclasses.replace(swarm, has_twins=True, rot_percent=0, sync_failure_percent=0, full_percent=0)
-    if about.retiring:  # somebody must be left to take over; rot, which nobody notices, may leave nobody to copy from
-        bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
-    if about.recovering:
+    # Somebody must be left to take over; rot, which nobody notices, may leave nobody to copy from.
+    if about.retiring or about.recovering:
         bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, has_twins=False)
     if about.replicating:
         bookies, swarm = 5, dataclasses.replace(swarm, rot_percent=0, wipe_percent=0, has_twins=False, kill_percent=8)

@@ -162,35 +162,33 @@ class StorageHealth:
             if directory in usable:
                 total, free = total + usage.total_bytes, free + usage.free_bytes
         self.usage = Usage(total, free)
-        # A directory that takes no writes any more waits for no space: that is told as what it is.
-        is_waiting = any(journal.is_suspended for journal in self._journals) or any(
-            partition.flushing is not None and partition.failure is None for partition in self._partitions
-        )
-        self.is_stuck = is_waiting or any(partition.failure is not None for partition in self._partitions)
+        waiting = self._waiting()
+        self.is_stuck = bool(waiting) or any(partition.failure is not None for partition in self._partitions)
         limit = self._options.disk_used_again if self.is_disk_full else self._options.disk_used_max
-        what = self._what_waits() if is_waiting else f"{where} is {fullest:.0%} full"
-        self._is_short = self._is_short and is_waiting
+        waits = f"a write to {', '.join(waiting)} waits for space: free some, or give the volume more"
+        self._is_short = self._is_short and bool(waiting)
         above = (
             f"the disk of {where} was more than {self._options.disk_used_max:.0%} full (diskUsageThreshold) and is not"
             f" below {self._options.disk_used_again:.0%} again (diskUsageLwmThreshold)"
         )
-        is_full = (is_waiting and not self._is_short) or fullest > limit
-        self._set_disk_full(is_full, what, what if is_waiting else above)
+        is_full = (bool(waiting) and not self._is_short) or fullest > limit
+        what, lasting = (waits, waits) if waiting else (f"{where} is {fullest:.0%} full", above)
+        self._set_disk_full(is_full, what, lasting)
         bound = self._options.write_cache_bytes_max
         if self.is_stuck or all(partition.active.size_bytes <= bound for partition in self._partitions):
             self.room.set()  # when stuck, too: reads must not wait for space, and adds are refused
             return False
         return True
 
-    def _what_waits(self) -> str:
-        """Name the directories that what was given to the store waits for, without a figure that moves."""
+    def _waiting(self) -> list[str]:
+        """Return the directories that what was given to the store waits for. One that takes no writes any more waits
+        for no space: that is told as what it is."""
         of_index = self._options.index_dirs_used
         waiting = [journal.directory for journal in self._journals if journal.is_suspended]
         for each in self._partitions:
             if each.flushing is not None and each.failure is None:
                 waiting += [self._options.ledger_dirs[each.number], of_index[each.number]]
-        named = ", ".join(dict.fromkeys(waiting))
-        return f"a write to {named} waits for space: free some, or give the volume more"
+        return list(dict.fromkeys(waiting))
 
     def _set_disk_full(self, is_full: bool, what: str, lasting: str) -> None:
         """`what`: as measured now, for the log. `lasting`: for reports, which are compared from one to the next."""
