@@ -7,6 +7,7 @@ waiting: it counts no more among the few that run side by side.
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -79,17 +80,19 @@ class WorkQueue(Generic[K]):
         """Start what is due and free; return the seconds until the next key is due."""
         now = asyncio.get_running_loop().time()
         for key, due in sorted(self._due.items(), key=lambda item: item[1]):
-            if due <= now and key not in self._busy and self._room_s(now) <= now and len(self._busy) < PASSES_MAX:
+            if due <= now and key not in self._busy and self._room_s(now) <= now:
                 del self._due[key]
                 self._busy[key] = now
                 group.create_task(self._work(key))
         waiting = [due for key, due in self._due.items() if key not in self._busy]
-        if not waiting or len(self._busy) >= PASSES_MAX:
-            return None
-        return max(0.0, max(min(waiting), self._room_s(now)) - now)
+        next_s = max(min(waiting, default=math.inf), self._room_s(now))
+        return max(0.0, next_s - now) if next_s < math.inf else None
 
     def _room_s(self, now: float) -> float:
-        """Return when another pass may begin, if none ends before: loop time, not after `now` when it may at once."""
+        """Return when another pass may begin, if none ends before: loop time, not after `now` when it may at once; inf:
+        then alone."""
+        if len(self._busy) >= PASSES_MAX:
+            return math.inf
         began_s = sorted(self._busy.values())[-PARALLEL:]
         return now if len(began_s) < PARALLEL else began_s[0] + LONG_MS / 1_000
 
