@@ -3,6 +3,8 @@ SHELL := /bin/sh
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest -q
 SOURCES := bookie operator/bookie_operator spark/pyspark_bookkeeper
+# Tests start hundreds of processes of ours: where this is set, each compiles its sources anew (a fifth of such a test).
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo test check format lint types contracts unit simulation model campaign integration interop e2e fuzz soak attack mutants bench bench-against bench-growth bench-operator bench-recovery bench-spark proto crds image cluster cluster-images cluster-down
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # `make test`: everything, in the order in which it is quickest to be wrong. What a Kubernetes is made of (minutes, where
-# nobody built it yet) is made meanwhile at a low priority: the second part waits for sockets and disks half of its
-# time. The third is alone on the machine: it measures CPU, and a Kubernetes wants both cores.
+# nobody built it yet) and the images are made meanwhile at a low priority: the second part waits for sockets and disks
+# half of its time. The third is alone on the machine: it measures CPU, and a Kubernetes wants both cores.
 set -eu
 cd "$(dirname "$0")/.."
 

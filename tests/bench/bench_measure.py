@@ -48,7 +48,7 @@ def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
     rounds = min(plan.rounds, load.rounds_most or plan.rounds)
     meanwhile = f", beside: {load.meanwhile}" if load.meanwhile else ""
     with kube_talk.step(f"{load.name}: {rounds} rounds of {plan.seconds:g} s on each side{meanwhile}"):
-        for number, side in itertools.product(range(rounds), pair):
+        for number, side in turns_of(pair, rounds):
             question = {**_question(load, side), "seed": number, "seconds": plan.seconds}
             if load.cache == "cold":
                 question["ledger"] = side.ledgers["cold"].pop()
@@ -60,6 +60,12 @@ def measure(load: Load, sides: Sides, plan: Plan) -> dict[str, Any]:
         turns[side.name] = _with_late_work(turns[side.name], [*starts[side.name], side.cpu_s()])
     cores = int(bench_proc.describe_machine()["cores"])
     return bench_figures.row(load, turns[load.ours], turns[load.theirs], cores)
+
+
+def turns_of(pair: tuple[Side, Side], rounds: int) -> list[tuple[int, Side]]:
+    """Return the round and the side of each turn. Who was second comes first in the next round: the first of two works
+    for the other, too (a client that has just changed its target, caches, a disk that has just rested)."""
+    return [(number, side) for number in range(rounds) for side in (reversed(pair) if number % 2 else pair)]
 
 
 def _paced(load: Load, pair: tuple[Side, Side], sides: Sides, plan: Plan) -> Load:

@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     verb("up", lambda _: print(kube_cluster.up()), "make or reuse the cluster, print its kubeconfig")
-    verb("prepare", lambda _: kube_cluster.prepare(), "build what a cluster is made of, and no cluster")
+    verb("prepare", lambda _: _prepare(), "build what a cluster is made of and the images, and no cluster")
     verb("image", lambda _: _print_lines(_images()), "build the images, print their names")
     load = verb("load", lambda parsed: kube_load.load(parsed.images), "bring images to all nodes")
     load.add_argument("images", nargs="+", metavar="IMAGE")
@@ -80,6 +80,12 @@ def _parser() -> argparse.ArgumentParser:
     verb("kubectl", lambda _: None, "run kubectl against the cluster: kubectl ARGS...")
     verb("helm", lambda _: None, "run helm against the cluster: helm ARGS...")
     return parser
+
+
+def _prepare() -> None:
+    kube_cluster.prepare()
+    if kube_home.mode() is kube_home.Mode.KIND:
+        _images()
 
 
 def _images() -> Sequence[str]:

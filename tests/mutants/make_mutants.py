@@ -40,7 +40,8 @@ BASELINE_TIMEOUT_S = 1800
 COPIED = ("bookie", "operator", "spark", "tests", "tools", "demo", "docs", "charts", "crds", "examples")
 PASSED, FAILED = 0, 1  # exit codes of pytest
 # What is drawn is the same in every run; hypothesis's examples are pinned by the profile "mutants" (tests/conftest.py).
-PINNED = {"PYTHONHASHSEED": "0", "SIM_SEED": "0"}
+# No bytecode: of two mutants of one size, written within one second, Python would take them for one.
+PINNED = {"PYTHONHASHSEED": "0", "SIM_SEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 _PYTEST = (
     *(sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=line"),
     *("-p", "no:cacheprovider", "--hypothesis-profile=mutants"),

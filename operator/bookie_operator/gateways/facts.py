@@ -124,12 +124,17 @@ def _drained(spec: Manifest) -> str:
 def config_maps(spec: object) -> set[str]:
     """Return the names of the ConfigMaps that a pod of this spec reads, wherever they stand (volumes, projected,
     env)."""
-    if not isinstance(spec, (dict, list)):
-        return set()
-    named = [spec.get(key) for key in _OF_CONFIG_MAPS] if isinstance(spec, dict) else ()
-    here = {one["name"] for one in named if isinstance(one, dict) and isinstance(one.get("name"), str)}
-    parts = spec.values() if isinstance(spec, dict) else spec
-    return here.union(*(config_maps(one) for one in parts if isinstance(one, (dict, list))))
+    found: set[str] = set()
+    left = [spec]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            named = [one for key in _OF_CONFIG_MAPS if isinstance(one := part.get(key), dict)]
+            found.update(one["name"] for one in named if isinstance(one.get("name"), str))
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    return found
 
 
 def _problem(status: Manifest, conditions: dict[str, Manifest]) -> str:
