@@ -5,6 +5,7 @@
     python tests/bench/bench.py growth                how cost grows (`make bench-growth`)
     ... --write-docs                                  and what was measured goes into docs/BENCHMARKS.md
     python tests/bench/bench.py --against COMMIT      our bookie now beside our bookie then (`make bench-against`)
+    python tests/bench/bench.py --bare                what rows of adds could be at most: a loop that only answers
 
 The same official Java client, its throttle off, asks both sides; journals are synced before every answer. The sides
 take turns round by round, so that a machine whose speed drifts does not decide; the median of the rounds' ratios is the
@@ -36,16 +37,22 @@ import bench_report  # noqa: E402
 import java_support  # noqa: E402
 import kube_talk  # noqa: E402
 import native  # noqa: E402
-from bench_loads import AGAINST, AGAINST_LEAST, LOADS, MEMORY, MEMORY_LEAST, NAMES  # noqa: E402
+from bench_loads import AGAINST, AGAINST_LEAST, BARE, LOADS, MEMORY, MEMORY_LEAST, NAMES, Load  # noqa: E402
 from bench_sides import Sides  # noqa: E402
 
 Found = Iterator[dict[str, Any]]
 
 
-def run(names: list[str], plan: bench_measure.Plan, folder: Path, before: Path | None = None) -> Found:
+def run(
+    names: list[str],
+    plan: bench_measure.Plan,
+    folder: Path,
+    before: Path | None = None,
+    loads: tuple[Load, ...] = LOADS,
+) -> Found:
     """Give the rows of the chosen loads, each as soon as it is measured. `before`: packages to compare with instead."""
     with Sides(folder, before) as sides:
-        for load in LOADS if before is None else AGAINST:
+        for load in loads:
             if load.name not in names:
                 continue
             if load.cache == "cold" and not bench_proc.can_drop_page_cache():
@@ -84,6 +91,7 @@ def main() -> int:
     parser.add_argument(
         "--against", metavar="COMMIT", help="beside our own bookie as it was then, not the official one"
     )
+    parser.add_argument("--bare", action="store_true", help="a loop that only answers, in place of our bookie")
     parser.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
     parser.add_argument("--sources", action="store_true", help="run the sources as they are, nothing compiled")
     parser.add_argument("--write-docs", action="store_true", help="what is measured goes into docs/BENCHMARKS.md")
@@ -94,8 +102,10 @@ def main() -> int:
             _as_shipped(Path(name) / "packages")
         if arguments.what == "growth":
             return _main_growth(arguments, Path(name))
-        if arguments.against is not None and arguments.write_docs:
-            parser.error("--write-docs is of figures beside the official bookie; leave out --against")
+        if (arguments.against is not None or arguments.bare) and arguments.write_docs:
+            parser.error("--write-docs is of our bookie beside the official one; leave out --against and --bare")
+        if arguments.against is not None and arguments.bare:
+            parser.error("--bare is of adds beside the official bookie; leave out --against")
         return _main_speed(arguments, Path(name))
 
 
@@ -137,7 +147,8 @@ def _main_speed(arguments: argparse.Namespace, folder: Path) -> int:
     plan = bench_measure.Plan(arguments.rounds, arguments.seconds)
     before = _as_it_was(arguments.against, folder) if arguments.against is not None else None
     rows = []
-    for row in run(arguments.load or list(NAMES), plan, folder, before):
+    loads = BARE if arguments.bare else LOADS if before is None else AGAINST
+    for row in run(arguments.load or list(NAMES), plan, folder, before, loads):
         rows.append(row)
         kube_talk.say(bench_report.table([row]))
         if arguments.write_docs:

@@ -183,3 +183,10 @@ AGAINST = tuple(
     for load in LOADS
     if load.theirs.startswith("official")
 )
+
+# The bound of a row of adds: what one loop of Python could do with all the rest removed, in place of our bookie.
+BARE = tuple(
+    replace(load, ours="bare", p99_most=None, p999_most=None)
+    for load in LOADS
+    if load.ours == "ours" and load.theirs == "official" and load.question["load"] == "adds" and load.question.get("v2")
+)

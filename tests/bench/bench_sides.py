@@ -46,6 +46,7 @@ class Kind:
     settings: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
     storage: str = java_fleet_support.DB_STORAGE  # of official ones
+    is_bare: bool = False  # no bookie at all (`bench_bare`)
 
 
 # Garbage is looked for every second, logs of which less than half is live are compacted at once, at a rate that lasts
@@ -79,6 +80,7 @@ KINDS: dict[str, Kind] = {
     "official-compacting": Kind(is_official=True, settings=COMPACTING),
     # Its DbLedgerStorage has no check: `localScrubInterval` finds nothing to do there.
     "official-scrubbing": Kind(is_official=True, settings=SCRUBBING, storage=java_fleet_support.SORTED_STORAGE),
+    "bare": Kind(is_bare=True),
     # Ours, as it was at another commit (`--against`).
     **{name.replace("ours", "before"): kind for name, kind in _OURS.items()},
 }
@@ -115,7 +117,9 @@ class Side:
         """Start the bookies on what is in their folder, or on nothing."""
         kind = self.kind
         self.pids = []
-        if kind.is_official:
+        if kind.is_bare:
+            self.pids.append(self.running.enter_context(_bare(self.uri, self.folder)).pid)
+        elif kind.is_official:
             self.ports = self.ports or port_support.free_ports(kind.bookies)
             official = java_fleet_support.bookies(
                 self.uri,
@@ -188,6 +192,23 @@ class Side:
 
     def read_bytes(self) -> int:
         return self.gone_read_bytes + sum(map(bench_proc.read_bytes, self.pids))
+
+
+@contextlib.contextmanager
+def _bare(uri: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A program that answers adds and does nothing else, until the body ends."""
+    hosts, _, root = uri.partition("://")[2].partition("/")
+    script = Path(__file__).parent / "bench_bare.py"
+    with (folder / "bare.log").open("ab") as complaints:
+        (port,) = port_support.free_ports(1)
+        words = [sys.executable, str(script), hosts, f"/{root}", str(port)]
+        process = children.spawn(words, stderr=complaints)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "serves\n", children.tail(folder / "bare.log")
+        yield process
+    finally:
+        children.end(process, timeout_s=10)
 
 
 def _scrubbed(metrics_port: int) -> int:
@@ -295,7 +316,7 @@ class Sides:
             side = Side(name, self._uri.rpartition("/")[0] + f"/{folder.name}", folder, packages=packages)
             if name in self._ended:
                 side.idle_rss_mb, side.rss_most_mb = self._ended[name].idle_rss_mb, self._ended[name].rss_most_mb
-            if side.is_official:
+            if side.is_official or side.kind.is_bare:
                 told = java_support.shell(side.uri, folder, "initnewcluster")
                 assert "Successfully initiated cluster" in told, told
             side.start()
