@@ -37,11 +37,21 @@ def all_dirs(options: StorageOptions) -> tuple[str, ...]:
 
 
 async def prepare(disk: Disk, options: StorageOptions) -> None:
-    """Make every `current` directory, durably."""
+    """Make every `current` directory, durably, with all that had to be made above it."""
     for directory in all_dirs(options):
+        above = _above(directory)
+        # LOCK comes after the names are durable; then the bookie need not be allowed to read what is far above.
+        if len(above) > 1 and await disk.exists(f"{current(directory)}/{LOCK}"):
+            above = above[:1]
         await disk.make_dir(current(directory))
-        await disk.sync_dir(directory)
-        await disk.sync_dir(directory.rsplit("/", 1)[0] or "/")
+        for holder in (directory, *above):
+            await disk.sync_dir(holder)
+
+
+def _above(directory: str) -> list[str]:
+    """Return every directory above, the nearest first, the root last."""
+    parts = directory.split("/")[1:-1]
+    return ["/" + "/".join(parts[:count]) for count in range(len(parts), -1, -1)]
 
 
 async def lock(disk: Disk, options: StorageOptions) -> list[Lock]:

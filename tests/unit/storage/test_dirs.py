@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from bookie.base import errors
 from bookie.ports.disk import Disk
 from bookie.sim.node import ProcessEnd, Simulation
 from bookie.storage import dirs
-from storage_support import VOLUMES, options
+from bookie.storage.store import EntryStore
+from storage_support import VOLUMES, Bench, entry, options, run
 from story_support import story
 
 JOURNALED = options()
@@ -31,6 +33,36 @@ def lives(*works: Callable[[Disk], Awaitable[Any]], seed: int = 3) -> None:
             node.end(ProcessEnd.POWER_CUT)
 
     simulation.run(story())
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("depth", ["", "/a", "/a/b", "/a/b/c/"])
+def test_a_directory_is_durable_however_far_down_it_was_made(depth: str, seed: int) -> None:
+    """Nothing of the store outlives a power cut that takes the name of a directory above it."""
+    deep = options(journal_dirs=(f"/journal{depth}",), ledger_dirs=(f"/ledgers{depth}",), index_dirs=(f"/index{depth}",))
+
+    async def serve(bench: Bench) -> None:
+        await bench.life(lambda store: bench.put_all(store, 7, range(3)), end=ProcessEnd.POWER_CUT)
+
+        async def later(store: EntryStore) -> None:
+            assert await bench.read(store, 7, 2) == entry(7, 2)
+
+        await bench.life(later)
+
+    bench = Bench(seed)
+    bench.options = deep
+    run(serve, bench)
+
+
+@story(lives)
+async def test_no_lock_is_held_by_who_did_not_get_all_of_them(disk: Disk) -> None:
+    await dirs.prepare(disk, JOURNALED)
+    other = await disk.lock("/index/current/LOCK")
+    with pytest.raises(errors.RefusedToStart):
+        await dirs.lock(disk, JOURNALED)
+    other.release()
+
+    assert len(await dirs.lock(disk, JOURNALED)) == 3
 
 
 @story(lives)
@@ -100,3 +132,24 @@ async def test_every_ledger_directory_has_the_marker(disk: Disk, *, lost: str) -
 
     assert await dirs.is_dirty(disk, both)
     assert await dirs.may_have_lost(disk, both)
+
+
+@pytest.mark.parametrize("cut", ["", "/ledgers", "/ledgers2"])
+@story(lives)
+async def test_volumes_that_went_back_are_noted_until_that_is_cleared(disk: Disk, *, cut: str) -> None:
+    """Also where the power failed before the note was in both directories, and after the bookie says that it serves."""
+    both = options(ledger_dirs=("/ledgers", "/ledgers2"), index_dirs=())
+    await dirs.prepare(disk, both)
+    await dirs.mark_dirty(disk, both)
+    assert not await dirs.is_set_back(disk, both)
+    await dirs.mark_set_back(disk, both)
+    if cut:
+        await disk.remove(f"{cut}/current/{dirs.DIRTY}")
+
+    for _ in range(2):
+        assert await dirs.is_set_back(disk, both)
+        assert await dirs.may_have_lost(disk, both)
+        await dirs.mark_dirty(disk, both)
+
+    await dirs.clear_dirty(disk, both)
+    assert not await dirs.is_set_back(disk, both)

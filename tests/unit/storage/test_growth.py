@@ -149,6 +149,63 @@ async def test_a_directory_that_holds_ledgers_is_not_added(bench: GrowthBench) -
         await bench.life(nothing, must_exist=True, grow_from=2)
 
 
+@pytest.mark.parametrize("lost", ["/added", "/fourth"])
+def test_half_a_directory_that_held_ledgers_is_not_added(lost: str) -> None:
+    """Its logs are gone and its index is there, or the other way round."""
+
+    async def story(bench: GrowthBench) -> None:
+        bench.node.image.add_volume("/fourth")
+        await with_old_ledgers(bench)
+        before = [volumes_support.snapshot(bench.node.image, volume) for volume in ("/ledgers", "/index", "/journal")]
+        bench.change(ledger_dirs=GROWN, index_dirs=(*OLD, "/fourth"))
+        await bench.life(lambda store: fill(bench, store, range(6, 12)), must_exist=True, grow_from=2)
+        for volume in before:
+            volumes_support.put_back(bench.node.image, volume)
+        bench.node.image.wipe(lost)
+
+        with pytest.raises(errors.CorruptFile, match="directory 3 is to be added, but it holds ledgers"):
+            await bench.life(nothing, must_exist=True, grow_from=2)
+
+    run(story, GrowthBench(lost))  # type: ignore[arg-type]
+
+
+@story(run, bench=GrowthBench)
+async def test_what_all_old_directories_forgot_is_looked_for_where_it_is(bench: GrowthBench) -> None:
+    """They were set back to before the change; the metadata store knows that the added directory is this bookie's."""
+    await with_old_ledgers(bench)
+    before = [volumes_support.snapshot(bench.node.image, volume) for volume in OLD]
+    bench.grow()
+    await bench.life(lambda store: fill(bench, store, range(6, 12)), must_exist=True, grow_from=2)
+    for volume in before:
+        volumes_support.put_back(bench.node.image, volume)
+
+    async def set_back(store: EntryStore) -> None:
+        for ledger_id in (8, 11):
+            await check(bench, store, range(ledger_id, ledger_id + 1))
+
+    await bench.life(set_back, accept_loss=True, must_exist=True, grow_from=3, end=ProcessEnd.POWER_CUT)
+    await bench.life(set_back, must_exist=True)
+    for directory in GROWN:
+        assert await bench.history(directory) == (Shape(0, 2), Shape(6, 3))
+
+
+@story(run, bench=GrowthBench)
+async def test_an_added_directory_exchanged_before_it_served_begins_like_a_new_one(bench: GrowthBench) -> None:
+    """The old indexes have the new shape already; its marks and its doubt are the others' all the same."""
+    await with_old_ledgers(bench)
+    await bench.life(lambda store: store.doubt_below(6, epoch=7))
+    bench.grow()
+    await bench.life(nothing, must_exist=True, grow_from=2)
+    bench.node.image.wipe("/added")
+    await bench.life(nothing, must_exist=True, grow_from=2, end=ProcessEnd.KILL)
+
+    async def later(store: EntryStore) -> None:
+        assert store.has_doubt_of(7)
+        await check(bench, store, range(6))
+
+    await bench.life(later, must_exist=True)
+
+
 @story(run, bench=GrowthBench)
 async def test_an_old_directory_that_is_empty_is_damage_while_another_is_added(bench: GrowthBench) -> None:
     await with_old_ledgers(bench)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bookie.base import errors
-from bookie.base.ids import EntryId, LedgerId
+from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.sim.node import ProcessEnd
 from bookie.storage.collect.compactor import Compactor
 from bookie.storage.collect.plan import Kind
@@ -138,6 +138,7 @@ def test_it_goes_no_faster_than_told_and_rests_between_passes() -> None:
         await loop.sleep_ns(50 * 10**9)
         assert store.stats.scrub_entries == 160
         await bench.simulation.until(lambda: store.stats.scrub_passes == 2, "the next one")
+        assert store.stats.scrub_entries == 320  # and that from the beginning
 
     scrubbing(work, ScrubOptions(interval_ms=95_000, entries_per_s=20, bytes_per_s=None))
 
@@ -164,6 +165,55 @@ async def test_a_pass_goes_on_where_the_process_ended_and_one_asked_for_begins_a
 
     await bench.life(first, end=ProcessEnd.POWER_CUT)
     await bench.life(second)
+
+
+@story(run, ledger_dirs=("/ledgers/a", "/ledgers/b"), index_dirs=("/index/a", "/index/b"))
+async def test_a_pass_that_was_cut_off_anywhere_looks_at_each_entry_once(bench: Bench) -> None:
+    """Two directories, ledgers of several pieces: no entry is left out, none is read twice."""
+    options = ScrubOptions(interval_ms=1000, entries_per_s=20, bytes_per_s=None)
+    counts: list[int] = []
+
+    async def first(store: EntryStore) -> None:
+        for ledger_id in range(4):
+            await bench.put_all(store, ledger_id, range(9), payload=bytes(200_000))
+        await store.flush()
+
+    async def some(store: EntryStore) -> None:
+        running = Running(bench, store, options)
+        wanted = 3 + 5 * len(counts) % 7
+        await bench.simulation.until(lambda: store.stats.scrub_entries >= wanted, "some of it")
+        counts.append(store.stats.scrub_entries)
+        await running.stop()
+        for ledger_id in (0, 1):  # the place becomes durable with a checkpoint that has something to write
+            await bench.write_lac(store, ledger_id, len(counts))
+
+    async def last(store: EntryStore) -> None:
+        running = Running(bench, store, options)
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the rest of it")
+        counts.append(store.stats.scrub_entries)
+        await running.stop()
+
+    await bench.life(first)
+    while sum(counts) < 28:
+        await bench.life(some)
+    await bench.life(last)
+    assert sum(counts) == 36, counts
+    assert len(counts) > 4
+
+
+@story(run)
+async def test_the_greatest_ids_are_looked_at_like_all_others(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for ledger_id in (0, LEDGER_ID_MAX):
+            await bench.put_all(store, ledger_id, [0, LEDGER_ID_MAX])
+        await store.flush()
+        running = Running(bench, store)
+        for passes in (1, 2):
+            await running.whole_pass()
+            assert store.stats.scrub_entries == 4 * passes
+        await running.stop()
+
+    await bench.life(work)
 
 
 @story(scrubbing)

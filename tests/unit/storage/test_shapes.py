@@ -39,7 +39,9 @@ def test_two_growths_without_a_ledger_between_them_are_one() -> None:
     assert Routing(history).number_of(LedgerId(51)) == 3
 
 
-@pytest.mark.parametrize("history", [TWO, THREE, FOUR, (*TWO, Shape(2**63, 3))])
+@pytest.mark.parametrize(
+    "history", [TWO, THREE, FOUR, (*TWO, Shape(2**63, 3)), (*TWO, Shape(50, 3), Shape(50, 4)), (*TWO, Shape(0, 3))]
+)
 def test_what_is_dumped_is_loaded(history: shapes.History) -> None:
     assert shapes.load(shapes.dump(history), "it") == history
 
@@ -99,6 +101,14 @@ def test_what_the_metadata_store_knows_is_believed_of_the_added_directory_alone(
     assert shapes.agreed(found, 2) == TWO
 
 
-def test_two_old_directories_that_contradict_each_other_are_damage() -> None:
+@pytest.mark.parametrize(
+    "found",
+    [
+        [(*TWO, Shape(50, 3)), THREE, THREE],
+        [(*TWO, Shape(50, 3)), FOUR, FOUR, FOUR],
+        [shapes.plain(3), FOUR, FOUR, FOUR],
+    ],
+)
+def test_two_old_directories_that_contradict_each_other_are_damage(found: list[shapes.History | None]) -> None:
     with pytest.raises(errors.CorruptFile, match="contradict each other"):
-        shapes.agreed([(*TWO, Shape(50, 3)), THREE, THREE])
+        shapes.agreed(found)
