@@ -115,6 +115,28 @@ async def test_a_torn_tail_and_rot_in_a_journal_are_told_apart(bench: Bench) -> 
     await bench.look(look())
 
 
+@story(run, journal_file_bytes_max=12_288, flush_interval_ms=3_600_000)
+async def test_the_end_of_a_journal_file_is_a_torn_tail_only_where_no_file_follows(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for entry_id in range(8):
+            await bench.put_all(store, 7, [entry_id], payload=bytes(3000))
+
+    await bench.life(work, end=ProcessEnd.KILL)
+
+    async def look() -> None:
+        first, last = bench.paths(".journal")[0], bench.paths(".journal")[-1]
+        assert first != last
+        for path, is_tail in ((first, False), (last, True)):
+            image = bench.image(path)
+            whole = bytes(image.data)
+            image.data = image.data[: 4096 + 5]
+            (found,) = [found for found in await journal_of(bench) if isinstance(found, Damage)]
+            assert (found.path, found.is_tail) == (path, is_tail)
+            image.data = bytearray(whole)
+
+    await bench.look(look())
+
+
 @story(run)
 async def test_entry_logs_and_index_show_the_same_entries_and_facts(bench: Bench) -> None:
     await fill(bench, flush=True)

@@ -1,8 +1,8 @@
 """Scrubbing finds what rots, tells it, changes nothing, and goes on where it was."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +12,8 @@ from bookie.sim.node import ProcessEnd
 from bookie.storage.collect.compactor import Compactor
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
+from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
+from bookie.storage.location import Location
 from bookie.storage.scrub import Scrubber
 from bookie.storage.scrub_options import ScrubOptions
 from bookie.storage.store import EntryStore
@@ -261,6 +263,40 @@ async def test_a_log_that_compaction_drops_while_the_scrub_opens_it_is_not_damag
 
     await bench.life(first)
     await bench.life(second)
+
+
+class OneReadShort:
+    """Entry logs that do not give the bodies of many at once, and have no descriptor for a single one."""
+
+    def __init__(self, logs: EntryLogs) -> None:
+        self._logs = logs
+        self.is_short = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logs, name)
+
+    async def read_many(self, log_id: int, places: Sequence[EntryPlace]) -> list[bytes | None]:
+        return [None] * len(places) if self.is_short else await self._logs.read_many(log_id, places)
+
+    async def read(self, location: Location, ledger_id: LedgerId, entry_id: EntryId) -> Any:
+        raise errors.OutOfResources("no descriptor")
+
+
+@story(scrubbing)
+async def test_a_process_without_descriptors_says_nothing_about_entries(
+    bench: Bench, store: EntryStore, running: Running
+) -> None:
+    (partition,) = store.partitions
+    short = OneReadShort(partition.logs)
+    partition.logs = cast(EntryLogs, short)
+    running.scrubber.request()
+    await bench.simulation.loop.sleep_ns(10**9)
+    assert (running.scrubber.report().bad_count, store.stats.scrub_passes) == (0, 0)
+    assert not running.scrubber.report().is_running
+
+    short.is_short = False
+    await running.whole_pass()
+    assert running.scrubber.report().entries_checked == 160
 
 
 @story(scrubbing)

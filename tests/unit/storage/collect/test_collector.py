@@ -4,6 +4,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.sim.disk import WriteFault
 from bookie.sim.disk_image import StoreImage
 from bookie.sim.node import ProcessEnd
 from bookie.storage import checkpoint
@@ -79,10 +80,52 @@ async def test_nothing_is_deleted_on_a_doubt(bench: Bench) -> None:
         assert (await collector.collect(store, gone)).ledgers_deleted == 0
         store.is_doubtful = False
         await store.protect([(LedgerId(7), True, True, KEY)])
-        assert (await collector.collect(store, gone)).ledgers_deleted == 0
+        found = await collector.collect(store, gone)
+        assert (found.ledgers_seen, found.ledgers_deleted) == (0, 0)  # nor is it one of which others are a share
         assert await bench.read(store, 7, 0) == entry(7, 0)
 
     await bench.life(work)
+
+
+@story(run)
+async def test_an_answer_that_ends_the_node_ends_the_run_before_anything_is_deleted(bench: Bench) -> None:
+    async def broken(ledger_id: LedgerId) -> bool:
+        if ledger_id == 8:
+            raise errors.DiskFailed("the index cannot be read any more")
+        return True
+
+    async def work(store: EntryStore) -> None:
+        for ledger_id in (7, 8, 9):
+            await bench.put_all(store, ledger_id, [0])
+        with pytest.raises(errors.DiskFailed):
+            await collector.collect(store, broken)
+        assert [ledger_id async for ledger_id in store.ledgers()] == [7, 8, 9]
+
+    await bench.life(work)
+
+
+@story(run, entry_log_bytes_max=4096)
+async def test_a_sync_that_fails_after_a_log_was_removed_is_not_passed_over(bench: Bench) -> None:
+    """A log that the disk does not remove stays for another run; after a failed sync nothing is known (F4)."""
+
+    async def work(store: EntryStore) -> None:
+        for ledger_id in (7, 8, 9):  # a log each
+            await bench.put_all(store, ledger_id, range(5), payload=bytes(2000))
+            await store.flush()
+        store.delete_ledger(LedgerId(7))
+        await store.flush()
+        faults = bench.node.disk_faults
+        faults.fails_path, faults.fails_as = "/ledgers/current", WriteFault.BROKEN
+        faults.fails_at_write = bench.node.disk.writes + 1  # the removal
+        assert await collector.drop_dead_logs(store) == 0
+        faults.fails_at_write = 0
+        store.delete_ledger(LedgerId(8))
+        await store.flush()
+        faults.fails_at_write = bench.node.disk.writes + 2  # the sync of names after it
+        with pytest.raises(errors.DiskFailed):
+            await collector.drop_dead_logs(store)
+
+    await bench.life(work, end=ProcessEnd.KILL)
 
 
 @pytest.mark.parametrize("question", [1, 2])
