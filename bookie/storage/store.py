@@ -505,6 +505,23 @@ class EntryStore:
         partition.delete(ledger_id)
         self.stats.ledgers_deleted += 1
 
+    def watch(self, ledger_id: LedgerId) -> None:
+        """Watch from now on whether anything comes for the ledger: an add, a copy, a fence, a LAC. Nothing is watched
+        that is not here."""
+        table = self._partition(ledger_id).table
+        ledger = table.find(ledger_id)
+        if ledger is not None:
+            table.watch(ledger)
+
+    def end_watch(self, ledger_id: LedgerId) -> bool:
+        """Watch no longer; return True when nothing came for the ledger since the last call of `watch`."""
+        table = self._partition(ledger_id).table
+        ledger = table.find(ledger_id)
+        if ledger is None or not table.is_quiet(ledger_id):
+            return False
+        table.disturb(ledger)
+        return True
+
     # ---- surplus ----------------------------------------------------------------------------------------------------
 
     def watch_surplus(self, ledger_id: LedgerId) -> bool:
