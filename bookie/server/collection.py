@@ -181,8 +181,8 @@ class Collection:
         return found
 
     async def _is_absent(self, ledger_id: LedgerId) -> bool:
-        """Return True only when our own cluster's store, after a sync, has no such ledger, and nothing came for it since
-        that was asked. Raises MetadataError."""
+        """Return True only when our own cluster's store, after a sync, has no such ledger, and nothing came for it
+        since that was asked. Raises MetadataError."""
         path = self._ledgers.path(ledger_id)
         stored = await find(self._ledgers.store, path)
         if stored is not None:
@@ -203,8 +203,8 @@ class Collection:
                     return False
         finally:
             is_quiet = self._store.end_watch(ledger_id)
-        # CRASH: an answer is as old as its question. Whatever came since may be of a ledger made anew under this id; what
-        # came before belongs to a record that the looks after the sync would have found. The caller awaits nothing more.
+        # An answer is as old as its question. Whatever came since may be of a ledger made anew under this id; what came
+        # before belongs to a record that the looks after the sync would have found. The caller awaits nothing more.
         return is_quiet
 
     def _look_for_surplus(self, ledger_id: LedgerId, record: bytes) -> None:

@@ -48,7 +48,8 @@ _ENTRIES_COUNT = 4096  # of ledgers with few entries each takes half a microseco
 _DELETIONS_COUNT = 256  # each takes 6 us, 9 where deltas name the ledger
 assert LOG_BATCH_BYTES < 64 * MIB
 _SHORT_RETRY_MS = 200  # after a shortage of descriptors or memory, which passes sooner than a full disk
-_TRIED_AGAIN = (errors.DiskFull, errors.OutOfResources, errors.PartitionFailed)
+# In the order in which `health` is to hear of them: where one disk is full and another is short, all wait for space.
+_TRIED_AGAIN = (errors.PartitionFailed, errors.OutOfResources, errors.DiskFull)
 
 
 async def checkpoint(
@@ -293,24 +294,28 @@ class Checkpointer:
     async def checkpoint_all(self, *, is_last: bool = False) -> None:
         """Checkpoint every partition, trim every journal to the least of their marks, resume suspended journals.
 
-        A partition that is full or takes no writes holds up nothing of the others but the trim; its error is raised
-        at the end. When no partition takes writes the node has no use: raises DiskFailed.
+        A partition that is full or takes no writes holds up nothing of the others but the trim. At the end one such
+        error is raised, and `on_trouble` is told of the others. When no partition takes writes the node has no use:
+        raises DiskFailed.
         """
         began_ns = self._clock.monotonic_ns()
         suspended = [journal for journal in self._journals if journal.is_suspended]
         worked = False
-        trouble: BookieError | None = None
+        troubles: list[BookieError] = []
         for partition in self._partitions:
             try:
                 worked |= await self._checkpoint(partition, is_last=is_last)
             except _TRIED_AGAIN as error:
-                trouble = trouble or error
+                troubles.append(error)
         for number, journal in enumerate(self._journals):
             await journal.trim(min(partition.marks[number] for partition in self._partitions))
         if all(partition.failure is not None for partition in self._partitions):
-            raise errors.DiskFailed(str(trouble))
-        if trouble is not None:
-            raise trouble
+            raise errors.DiskFailed(str(troubles[0]))
+        if troubles:
+            *others, last = sorted(troubles, key=lambda error: _TRIED_AGAIN.index(type(error)))
+            for error in others:
+                self._on_trouble(error)
+            raise last
         for journal in suspended:
             await journal.resume()
         if worked:

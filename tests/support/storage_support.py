@@ -5,8 +5,10 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
+from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.disk import Disk, File
 from bookie.ports.ordered_store import DeleteRow, OrderedStore, PutRow
 from bookie.sim.faults import Dials
 from bookie.sim.node import NodeCrashed, ProcessEnd, Simulation
@@ -107,6 +109,22 @@ class Watched:
 
 def watched(store: OrderedStore, look: Callable[[Sequence[tuple[bytes, bytes]]], None]) -> OrderedStore:
     return cast(OrderedStore, Watched(store, look))
+
+
+class ShortDisk:
+    """A disk that has no descriptor for an entry log, as long as it is told so."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.is_short = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    async def open(self, path: str, **how: Any) -> File:
+        if self.is_short and path.endswith(".log"):
+            raise errors.OutOfResources("no descriptor")
+        return await self._disk.open(path, **how)
 
 
 class Bench:

@@ -19,7 +19,7 @@ from bookie.storage.collect.daily import DailyCounts
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.store import EntryStore
-from storage_support import KEY, VOLUMES, Bench, Outcome, entry, explicit_lac, options, put, run
+from storage_support import KEY, VOLUMES, Bench, Outcome, ShortDisk, entry, explicit_lac, options, put, run
 
 PAYLOAD = bytes(700)
 ALL = CompactionOptions(entries_per_s=None, major=CompactionRule(0.99, 100_000_000))
@@ -180,6 +180,32 @@ def test_a_directory_that_refuses_writes_makes_the_bookie_read_only_and_it_serve
         await bench.life(first)
         assert bench.was_clean is False
         await bench.life(second)
+
+    run(story, bench)
+
+
+def test_a_directory_that_fails_is_told_of_in_the_turn_in_which_another_one_is_short() -> None:
+    """Else the bookie takes adds for as long as that lasts, into a directory that writes nothing any more."""
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
+    bench = bench_with(1, faults, partitions=2)
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            logs = store.partitions[0].logs
+            logs.disk = cast(Disk, ShortDisk(logs.disk))
+            for ledger_id in (2, 3):  # 3 lives in the second directory
+                await bench.put_all(store, ledger_id, [0])
+            faults.fails_path = "/ledgers1/current/0"
+            faults.fails_at_write = bench.node.disk.writes + 1
+
+            with pytest.raises(errors.OutOfResources):
+                await store.flush()
+
+            assert store.why_read_only == "a ledger directory failed; a restart looks at it anew"
+            assert not bench.failures
+            faults.fails_at_write = 0
+
+        await bench.life(work)
 
     run(story, bench)
 

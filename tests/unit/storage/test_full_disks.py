@@ -1,19 +1,19 @@
 """What is still served, and taken again, when a disk has no space: nobody waits for it who does not need it."""
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.base.units import KIB, NS_PER_MS, NS_PER_S
-from bookie.ports.disk import Disk, File
+from bookie.ports.disk import Disk
 from bookie.sim.disk import WriteFault
 from bookie.sim.node import Defect, ProcessEnd
 from bookie.storage.collect import collector
 from bookie.storage.journal import writer
 from bookie.storage.store import EntryStore
-from storage_support import KEY, Bench, Outcome, entry, put, run
+from storage_support import KEY, Bench, Outcome, ShortDisk, entry, put, run
 from story_support import story
 
 LEDGER = LedgerId(7)
@@ -376,22 +376,6 @@ async def test_a_file_system_that_is_enlarged_under_a_full_bookie_is_used_withou
         await bench.put_all(store, 7, [0])
 
     await bench.life(work)
-
-
-class ShortDisk:
-    """A disk that has no descriptor for an entry log, as long as it is told so."""
-
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-        self.is_short = True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._disk, name)
-
-    async def open(self, path: str, **how: Any) -> File:
-        if self.is_short and path.endswith(".log"):
-            raise errors.OutOfResources("no descriptor")
-        return await self._disk.open(path, **how)
 
 
 @story(run, flush_interval_ms=3_600_000, entry_log_bytes_max=4 * KIB)
