@@ -312,9 +312,9 @@ class Checkpointer:
         if all(partition.failure is not None for partition in self._partitions):
             raise errors.DiskFailed(str(troubles[0]))
         if troubles:
-            *others, last = sorted(troubles, key=lambda error: _TRIED_AGAIN.index(type(error)))
-            for error in others:
-                self._on_trouble(error)
+            *others, last = sorted(troubles, key=lambda each: _TRIED_AGAIN.index(type(each)))
+            for other in others:
+                self._on_trouble(other)
             raise last
         for journal in suspended:
             await journal.resume()

@@ -2,18 +2,19 @@
 
 A mark is a hint that costs a look: workers, ours and Java's, judge the ledger anew before they copy anything. So a mark
 too many is harmless, and one that is lost is made again by the next audit. Rules: spec/metadata.md#M30, M31, M48.
-Never: the removal of a mark that changed since it was read; a new mark may tell of a new loss.
+Never: the removal of a mark that changed since it was read, or by somebody who has lost the lock; a new mark, or one
+that was made once more, may tell of a new loss.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
-from bookie.ports.metadata_store import MetadataStore, Stored, create_if_missing, find
+from bookie.ports.metadata_store import CheckOp, DeleteOp, MetadataStore, Stored, create_if_missing, find
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +55,13 @@ class Marks:
 
     async def mark(self, ledger_id: LedgerId, missing: Collection[BookieId], now_ms: int) -> bool:
         """Note that the ledger lacks the replicas of these bookies. Return False when the mark says so already: then it
-        is left as it is. Raises MetadataError."""
-        path = paths.underreplicated(self._root, ledger_id)
+        says the same afterwards, and is another one where somebody repairs the ledger now, since his look may be older
+        than this loss (`done`). Raises MetadataError."""
+        path, lock = paths.underreplicated(self._root, ledger_id), paths.replication_lock(self._root, ledger_id)
         for attempt in range(_ATTEMPTS):
-            found = await find(self._store, path) if attempt else None  # after a loss of a bookie, most are new
+            # After a loss of a bookie, most are new. The lock first: who takes it later than this looks later, too.
+            is_repaired = bool(attempt) and await find(self._store, lock) is not None
+            found = await find(self._store, path) if attempt else None
             try:
                 if found is None:
                     data = repair.dump_underreplicated(Underreplicated(tuple(sorted(missing)), now_ms))
@@ -65,13 +69,13 @@ class Marks:
                     return True
                 before = _found(path, found).record.missing  # bytes that nobody can read are written over
                 added = sorted(each for each in missing if each not in before)
-                if not added:
+                if not added and not is_repaired:
                     return False
                 data = repair.dump_underreplicated(Underreplicated((*before, *added), now_ms))
-                await self._store.put(path, data, found.version)
+                await self._store.put(path, data if added else found.data, found.version)
             except (errors.NodeExists, errors.NodeMissing, errors.VersionConflict, errors.OutcomeUnknown):
                 continue  # the next look says what happened
-            return True
+            return bool(added)
         raise errors.OutcomeUnknown(f"marking ledger {ledger_id}: {path} kept changing: the next audit tries again")
 
     async def find(self, ledger_id: LedgerId) -> FoundMark | None:
@@ -80,13 +84,14 @@ class Marks:
         found = await find(self._store, path)
         return None if found is None else _found(path, found)
 
-    async def done(self, ledger_id: LedgerId, version: int) -> bool:
-        """Remove the mark that was read at `version`. Return False when it changed since: then it stays."""
+    async def done(self, ledger_id: LedgerId, version: int, *, provided: Sequence[CheckOp] = ()) -> bool:
+        """Remove the mark that was read at `version`. Return False when it changed since, or one of `provided` does not
+        hold: then it stays."""
         path = paths.underreplicated(self._root, ledger_id)
         try:
-            await self._store.delete(path, version)
+            await self._store.transact((*provided, DeleteOp(path, version)))
         except errors.NodeMissing:
-            return True
+            return await find(self._store, path) is None
         except (errors.VersionConflict, errors.OutcomeUnknown):
             return False
         for _ in range(_LEVELS):  # as Java: the directories above, while they are empty

@@ -88,7 +88,7 @@ class _Attempts:
     reason: str = ""
     failures: int = 0
     due_ns: int = 0
-    mark_version: int = -1
+    missing: tuple[BookieId, ...] = ()  # as the mark says
     silence: Silence | None = None
     # Where the fill of a bookie left off because nobody gave so many entries: the next attempt goes on behind them.
     left_at: dict[BookieId, EntryId] = field(default_factory=dict)
@@ -312,8 +312,8 @@ class ReplicationWorker:
             mark = await self._marks.find(ledger_id)
             if mark is None:
                 return
-            if mark.version != attempts.mark_version:  # a new loss: it is a new job
-                attempts.mark_version, attempts.failures = mark.version, 0
+            if mark.record.missing != attempts.missing:  # a new loss: it is a new job
+                attempts.missing, attempts.failures = mark.record.missing, 0
                 attempts.left_at.clear()
             if not mark.record.missing and mark.is_readable:
                 raise LedgerBlocked("it is marked because of its placement alone, which only Java's worker mends")
@@ -323,7 +323,7 @@ class ReplicationWorker:
             except errors.LedgerMissing:
                 log.info("marked ledger is deleted ledger_id=%d", ledger_id)
             # CRASH: before this the mark stands, and the next worker finds nothing to do and removes it.
-            if not await self._marks.done(ledger_id, mark.version):
+            if not await self._marks.done(ledger_id, mark.version, provided=lock.held):
                 raise WriterWaitedFor("it was marked again meanwhile")
             self.counts.mended += 1
             log.info("ledger is whole ledger_id=%d", ledger_id)

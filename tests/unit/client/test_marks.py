@@ -10,6 +10,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.client.repair.election import Election
 from bookie.client.repair.marks import Marks
+from bookie.client.repair.replication_lock import locked
 from bookie.ports.metadata_store import MetadataStore, find_children
 from sim_support import Machine
 from story_support import story
@@ -33,6 +34,24 @@ def tell(story: Callable[[MetadataStore, MetadataStore], Coroutine[Any, Any, Non
             await store.close()
 
     machine.run(whole)
+
+
+class After:
+    """A metadata store that lets somebody act just after one node was read."""
+
+    def __init__(self, store: MetadataStore, path: str, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._store = store
+        self._path = path
+        self._acts = [act]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, path: str) -> Any:
+        found = await self._store.get(path)
+        while path == self._path and self._acts:
+            await self._acts.pop()()
+        return found
 
 
 @story(tell)
@@ -67,6 +86,64 @@ async def test_a_mark_that_changed_since_it_was_read_stays(store: MetadataStore,
     assert await marks.done(SEVEN, again.version)
     assert await marks.find(SEVEN) is None
     assert await find_children(store, f"{AT}/ledgers") == []  # no empty directories are left
+
+
+@story(tell)
+async def test_a_mark_that_says_so_already_is_another_one_while_somebody_repairs_the_ledger(
+    store: MetadataStore, another: MetadataStore
+) -> None:
+    """He may have looked before what the mark tells of the second time."""
+    marks, his = Marks(store, ROOT), Marks(another, ROOT)
+    await marks.mark(SEVEN, [A], 1)
+    async with locked(another, ROOT, SEVEN, "he") as lock:
+        found = await his.find(SEVEN)
+        assert found is not None
+
+        assert not await marks.mark(SEVEN, [A], 2)
+
+        assert not await his.done(SEVEN, found.version, provided=lock.held)
+        again = await his.find(SEVEN)
+        assert again is not None
+        assert again.record == found.record
+        assert await his.done(SEVEN, again.version, provided=lock.held)
+
+
+@story(tell)
+async def test_a_loss_is_marked_though_the_mark_of_before_goes_while_it_is_looked_at(
+    store: MetadataStore, another: MetadataStore
+) -> None:
+    marks, his = Marks(store, ROOT), Marks(another, ROOT)
+    await marks.mark(SEVEN, [A], 1)
+
+    async def repaired() -> None:
+        assert await his.done(SEVEN, 0, provided=lock.held)
+        await lock.give_back()
+
+    async with locked(another, ROOT, SEVEN, "he") as lock:
+        late: Any = After(store, PATH, repaired)
+
+        assert await Marks(late, ROOT).mark(SEVEN, [A], 2)
+
+    assert await marks.find(SEVEN) is not None
+
+
+@story(tell)
+async def test_who_has_lost_the_lock_removes_no_mark(store: MetadataStore, another: MetadataStore) -> None:
+    """The next one may have it, and a mark that was made once more may have counted on that."""
+    marks = Marks(store, ROOT)
+    await marks.mark(SEVEN, [A], 1)
+    async with locked(store, ROOT, SEVEN, "we") as lock:
+        await another.delete(lock.path)
+
+        assert not await marks.done(SEVEN, 0, provided=lock.held)
+
+    assert await marks.find(SEVEN) is not None
+
+
+@story(tell)
+async def test_a_mark_that_is_gone_already_is_done(store: MetadataStore, another: MetadataStore) -> None:
+    async with locked(store, ROOT, SEVEN, "we") as lock:
+        assert await Marks(store, ROOT).done(SEVEN, 0, provided=lock.held)
 
 
 @story(tell)

@@ -1,11 +1,15 @@
 """The worker against model bookies that are like Java's: no lives, no lists (spec/metadata.md#M44, M48)."""
 
 import asyncio
+import contextlib
+import dataclasses
 import re
+
+import pytest
 
 from bookie.base import errors
 from bookie.base.errors import Status
-from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.ids import INVALID_ENTRY_ID, BookieId, BootEpoch, EntryId, Incarnation, LedgerId, Life
 from bookie.base.units import NS_PER_S
 from bookie.client import Client
 from bookie.client.repair import explaining
@@ -15,6 +19,7 @@ from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
 from bookie.client.repair.replication_worker import ReplicationWorker
 from bookie.metadata import paths, repair
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import find
 from bookie.wire import messages
@@ -525,3 +530,107 @@ async def test_a_rate_that_is_set_later_holds_for_every_copy_from_then_on(fleet:
 
         assert 0 < len(fleet["b1"].ids(ledger_id)) < 50
         running.cancel()
+
+
+@story(tell)
+async def test_a_ledger_is_judged_by_its_record_after_a_sync(fleet: Fleet) -> None:
+    """By an older one it is open, lacks nothing that has an end, and its mark would go."""
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        ledgers = client.shared.ledgers
+        get, sync = ledgers.get, ledgers.store.sync
+        is_late = True
+
+        async def get_late(ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+            metadata, version = await get(ledger_id)
+            older = dataclasses.replace(metadata, state=LedgerState.OPEN, last_entry=INVALID_ENTRY_ID, length=0)
+            return (older, version - 1) if is_late else (metadata, version)
+
+        async def catch_up(path: str) -> None:
+            nonlocal is_late
+            await sync(path)
+            is_late = is_late and path != ledgers.path(ledger_id)
+
+        ledgers.get, ledgers.store.sync = get_late, catch_up  # type: ignore[method-assign]
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert fleet["b1"].ids(ledger_id) == list(range(10)), worker.blocked
+
+
+@story(tell)
+async def test_a_loss_that_is_marked_once_more_while_the_ledger_is_mended_keeps_the_mark(fleet: Fleet) -> None:
+    """It may be younger than the look that found the ledger whole; a look more is all that it costs."""
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        ledgers, marks = client.shared.ledgers, Marks(fleet.store, ROOT)
+        get = ledgers.get
+        times = 0
+
+        async def get_beside_the_auditor(ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+            nonlocal times
+            times += 1
+            if times == 2:  # the last look, which finds it whole
+                assert not await marks.mark(ledger_id, [BookieId("b1")], 2)
+            return await get(ledger_id)
+
+        ledgers.get = get_beside_the_auditor  # type: ignore[method-assign]
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert worker.blocked == {ledger_id: "it was marked again meanwhile"}
+        assert worker.counts.mended == 0
+        assert await marks.find(ledger_id) is not None
+        await fleet.machine.loop.sleep_ns(2 * NS_PER_S)
+        await worker.turn()
+        assert worker.counts.mended == 1
+        assert await marks.find(ledger_id) is None
+
+
+@story(tell)
+async def test_a_mark_stays_when_the_lock_was_lost_while_the_ledger_was_mended(fleet: Fleet) -> None:
+    """Who has it now, or marks the ledger, cannot know of a look of ours."""
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        ledgers = client.shared.ledgers
+        get = ledgers.get
+
+        async def get_and_lose(ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+            with contextlib.suppress(errors.NodeMissing):
+                await fleet.store.delete(paths.replication_lock(ROOT, ledger_id))
+            return await get(ledger_id)
+
+        ledgers.get = get_and_lose  # type: ignore[method-assign]
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert worker.counts.mended == 0
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+@story(tell)
+async def test_what_a_life_took_that_ended_before_the_force_is_not_believed(fleet: Fleet, *, is_damaged: bool) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(0) if is_damaged else range(3, 7))
+        if is_damaged:
+            spoil(fleet, ledger_id, range(1))
+            lists_all(fleet, 10)
+        bookie, before = fleet["b1"], fleet["b1"].script
+        await bookie.begin_life(Life(Incarnation(1), BootEpoch(1)))
+
+        def restarts(request: Request) -> Status | str | None:
+            if isinstance(request, messages.ForceRequest):
+                bookie.life = Life(Incarnation(1), BootEpoch(2))
+            return before(request)
+
+        bookie.script = restarts
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert worker.blocked == {ledger_id: "bookie b1 restarted while it was filled: it is asked again"}
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
