@@ -51,6 +51,7 @@ class Surplus:
     """
 
     wait_ms: int | None = None
+    watched_max: int = WATCHED_MAX
     given_up: int = 0  # ledgers, in this life
     _now: dict[LedgerId, int] = field(default_factory=dict)  # since when it is surplus, and nothing came for it
     _uncounted: int = 0  # found beyond what is watched
@@ -67,7 +68,7 @@ class Surplus:
         if not is_quiet:  # also when this run does not come to its end: the next one would not hear of it
             self._before.pop(ledger_id, None)
         since_ns = self._before.get(ledger_id)
-        if since_ns is None and len(self._now) >= WATCHED_MAX:
+        if since_ns is None and len(self._now) >= self.watched_max:
             self._uncounted += 1
         else:
             self._now[ledger_id] = now_ns if since_ns is None else since_ns

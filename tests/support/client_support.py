@@ -286,6 +286,8 @@ def _refusal(request: Request, status: Status) -> Response:
             return messages.ForceResponse(request.txn, 3, status, request.ledger_id)
         case messages.BookieInfoRequest():
             return messages.BookieInfoResponse(request.txn, 3, status)
+        case messages.ListEntriesRequest():
+            return messages.ListEntriesResponse(request.txn, 3, status, request.ledger_id)
         case _:
             raise AssertionError(f"no refusal for {request}")
 

@@ -19,7 +19,7 @@ ROOT = "/ledgers"
 AT = f"{ROOT}/underreplication"
 SEVEN = LedgerId(12_345)
 PATH = f"{AT}/ledgers/0000/0000/0000/3039/urL0000012345"
-A, B = BookieId("a:1"), BookieId("b:1")
+A, B, C = BookieId("a:1"), BookieId("b:1"), BookieId("c:1")
 
 
 def tell(story: Callable[[MetadataStore, MetadataStore], Coroutine[Any, Any, None]]) -> None:
@@ -125,6 +125,24 @@ async def test_a_loss_is_marked_though_the_mark_of_before_goes_while_it_is_looke
         assert await Marks(late, ROOT).mark(SEVEN, [A], 2)
 
     assert await marks.find(SEVEN) is not None
+
+
+@story(tell)
+async def test_a_mark_takes_nothing_away_that_another_noted_meanwhile(
+    store: MetadataStore, another: MetadataStore
+) -> None:
+    await Marks(store, ROOT).mark(SEVEN, [A], 1)
+
+    async def noted() -> None:
+        await Marks(another, ROOT).mark(SEVEN, [B], 2)
+
+    late: Any = After(store, PATH, noted)
+
+    assert await Marks(late, ROOT).mark(SEVEN, [C], 3)
+
+    found = await Marks(store, ROOT).find(SEVEN)
+    assert found is not None
+    assert found.record.missing == (A, B, C)
 
 
 @story(tell)

@@ -560,6 +560,26 @@ async def test_a_ledger_is_judged_by_its_record_after_a_sync(fleet: Fleet) -> No
 
 
 @story(tell)
+async def test_a_bookie_that_knows_nothing_of_the_ledger_lacks_all_of_it(fleet: Fleet) -> None:
+    """That it has no such ledger is an answer: nobody waits for a better one."""
+
+    def knows(request: Request) -> Status | str | None:
+        is_list = isinstance(request, messages.ListEntriesRequest)
+        return Status.ENOLEDGER if is_list and not fleet["b1"].entries else None
+
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(10))
+        lists_all(fleet, 10)
+        fleet["b1"].script = knows
+        worker = worker_of(client)
+
+        await worker.turn()
+
+        assert fleet["b1"].ids(ledger_id) == list(range(10)), worker.blocked
+        assert await Marks(fleet.store, ROOT).find(ledger_id) is None
+
+
+@story(tell)
 async def test_a_loss_that_is_marked_once_more_while_the_ledger_is_mended_keeps_the_mark(fleet: Fleet) -> None:
     """It may be younger than the look that found the ledger whole; a look more is all that it costs."""
     async with fleet.client() as client:

@@ -7,9 +7,12 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
@@ -97,15 +100,91 @@ def test_without_a_wait_it_is_counted_alone() -> None:
     assert rule.ledgers == 1
 
 
-def test_what_is_watched_is_bounded_and_all_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surplus, "WATCHED_MAX", 1)
-    rule = Surplus(WAIT_MS)
+def test_what_is_watched_is_bounded_and_all_is_counted() -> None:
+    rule = Surplus(WAIT_MS, watched_max=1)
     for at_ms in (0, 2_000):
         look(rule, at_ms, GONE, KEPT)
         assert rule.ledgers == 2
     assert rule.due() == [GONE]
     look(rule, 4_000, KEPT, GONE)
     assert rule.due() == [GONE]  # watched already, so it stays
+
+
+Find = tuple[LedgerId, int, bool]  # which, how long after the one before, and whether nothing came for it
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the collection: after how many ns it begins, what it finds, and whether it comes to its end."""
+
+    pause_ns: int
+    finds: tuple[Find, ...]
+    is_complete: bool = True
+
+
+class Model:
+    """Which surplus may go, told from all that was ever seen: what the last complete run has found that was found in
+    every complete run since one that was long enough ago, while no run, cut or not, heard of anything that came for it.
+    Of what is new a run watches only so much."""
+
+    def __init__(self, wait_ns: int, watched_max: int) -> None:
+        self.wait_ns, self.watched_max = max(1, wait_ns), watched_max
+        # Of each run: what it found; and, of one that came to its end, what it watches since when.
+        self.runs: list[tuple[dict[LedgerId, tuple[int, bool]], dict[LedgerId, int] | None]] = []
+
+    def since(self, ledger_id: LedgerId) -> int | None:
+        """Return since when it is surplus and quiet; None when it is not, or nobody watches it."""
+        for finds, watched in reversed(self.runs):
+            if watched is not None:
+                return watched.get(ledger_id)
+            if ledger_id in finds and not finds[ledger_id][1]:
+                return None
+        return None
+
+    def due(self, began_ns: int, finds: dict[LedgerId, tuple[int, bool]], *, is_complete: bool) -> list[LedgerId]:
+        """Return what may go after a run, in the order in which that found it."""
+        watched: dict[LedgerId, int] = {}
+        for ledger_id, (at_ns, is_quiet) in finds.items():
+            since_ns = self.since(ledger_id) if is_quiet else None
+            if since_ns is not None or len(watched) < self.watched_max:
+                watched[ledger_id] = at_ns if since_ns is None else since_ns
+        self.runs.append((finds, watched if is_complete else None))
+        return [each for each, since_ns in watched.items() if began_ns - since_ns >= self.wait_ns]
+
+
+EDGE_NS = WAIT_MS * NS_PER_MS
+FINDS = st.lists(
+    st.tuples(st.sampled_from([GONE, KEPT, THIRD]), st.sampled_from([0, 1]), st.booleans().map(lambda odd: not odd)),
+    unique_by=lambda find: find[0],
+).map(tuple)
+RUNS = st.builds(Run, st.sampled_from([1, 5, EDGE_NS // 2, EDGE_NS - 1, EDGE_NS, EDGE_NS + 1]), FINDS, st.booleans())
+LOUD, QUIET = ((GONE, 0, False),), ((GONE, 0, True),)
+
+
+@settings(max_examples=50)
+@given(st.lists(RUNS, max_size=5), st.sampled_from([0, WAIT_MS]), st.sampled_from([1, 2, 9]))
+@example([Run(0, LOUD), Run(EDGE_NS, QUIET)], WAIT_MS, 9)
+@example([Run(0, LOUD), Run(EDGE_NS - 1, QUIET)], WAIT_MS, 9)
+@example([Run(0, LOUD), Run(0, QUIET)], 0, 9)
+@example([Run(0, LOUD), Run(EDGE_NS, LOUD, is_complete=False), Run(EDGE_NS, QUIET)], WAIT_MS, 9)
+@example([Run(0, LOUD), Run(EDGE_NS, (), is_complete=False), Run(EDGE_NS, QUIET)], WAIT_MS, 9)
+@example([Run(0, LOUD), Run(EDGE_NS, ()), Run(EDGE_NS, QUIET)], WAIT_MS, 9)
+@example([Run(0, LOUD), Run(EDGE_NS, ((KEPT, 0, False), *QUIET))], WAIT_MS, 1)
+def test_what_goes_is_what_the_whole_history_says_may_go(runs: list[Run], wait_ms: int, watched_max: int) -> None:
+    rule, model, now_ns = Surplus(wait_ms, watched_max=watched_max), Model(wait_ms * NS_PER_MS, watched_max), 0
+    for run_ in runs:
+        now_ns += run_.pause_ns
+        began_ns, finds = now_ns, {}
+        rule.begin(began_ns)
+        for ledger_id, later_ns, is_quiet in run_.finds:
+            now_ns += later_ns
+            finds[ledger_id] = now_ns, is_quiet
+            rule.found(ledger_id, now_ns, is_quiet=is_quiet)
+        due = model.due(began_ns, finds, is_complete=run_.is_complete)
+        if run_.is_complete:
+            rule.end()
+            assert rule.due() == due
+            assert rule.ledgers == len(finds)
 
 
 @pytest.mark.parametrize(
