@@ -25,7 +25,7 @@ from bookie.storage.store import EntryStore
 log = logging.getLogger(__name__)
 
 # Answers True only when the metadata store has confirmed that the ledger does not exist, and nothing came for it while
-# the answer was on its way. Raises when it cannot tell.
+# the answer was on its way: so nothing is awaited between it and the deletion. Raises when it cannot tell.
 IsAbsent = Callable[[LedgerId], Awaitable[bool]]
 
 # Of what the brake holds, for people who want to look one up.
@@ -176,7 +176,7 @@ async def _delete(ask: _Asking, found: Sequence[_DeletedLedgers], counts: DailyC
             counts.count(gone.partition.number, gone.amount)
         for number in gone.ledger_ids:
             ledger_id = LedgerId(number)
-            if await ask.is_gone(ledger_id):  # nothing is awaited between the answer and the deletion
+            if await ask.is_gone(ledger_id):
                 ask.store.delete_ledger(ledger_id)
                 deleted += 1
     return deleted
