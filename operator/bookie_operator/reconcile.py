@@ -10,7 +10,7 @@ from bookie_operator.execute import Executor
 from bookie_operator.gateways import endings
 from bookie_operator.gateways.bookies import Bookies
 from bookie_operator.gateways.endings import Endings
-from bookie_operator.gateways.kube import Kube, KubeForbidden, KubeReader, Manifest
+from bookie_operator.gateways.kube import Kube, KubeError, KubeForbidden, KubeReader, Manifest
 from bookie_operator.identities import Identities
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import collisions, names
@@ -186,9 +186,12 @@ class Reconciler:
                 version=self._version,
                 record_problem=record_problem,
             )
-        except KubeForbidden as error:
+        except KubeError as error:
+            if not (isinstance(error, KubeForbidden) or error.is_invalid):
+                raise
             # What was seen once is no evidence of now.
-            blind = render.forbidden(cluster.status, cluster.generation, str(error), self._now_ms())
+            reason = "PermissionMissing" if isinstance(error, KubeForbidden) else "ApplyRefused"
+            blind = render.forbidden(cluster.status, cluster.generation, reason, str(error), self._now_ms())
             is_stored = blind == cluster.status and not cluster.is_recalled
             await self._executor.say(cluster.ref, blind, self._now_ms(), is_stored=is_stored)
             return REFUSED_MS

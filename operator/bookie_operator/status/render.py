@@ -123,9 +123,12 @@ def refused(
     )
 
 
-def forbidden(before: BookieClusterStatus, generation: int, message: str, now_ms: int) -> BookieClusterStatus:
-    """Return the status for a pass in which the API server forbade a read: the operator knows nothing any more."""
-    truths = (Truth("Stalled", True, "PermissionMissing", message),)
+def forbidden(
+    before: BookieClusterStatus, generation: int, reason: str, message: str, now_ms: int
+) -> BookieClusterStatus:
+    """Return the status for a pass in which the API server forbade a read, or refused what comes before all reads: the
+    operator knows nothing any more. `reason`: of Stalled."""
+    truths = (Truth("Stalled", True, reason, message),)
     return _blind(before, generation, truths, f"the operator could not look: {message}", now_ms)
 
 

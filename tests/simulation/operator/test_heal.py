@@ -434,6 +434,21 @@ def test_what_the_api_server_will_never_take_is_said_not_repeated_in_silence() -
     assert "StatefulSet ledgers-zone-a" in stalled.message
 
 
+def test_a_policy_that_refuses_the_keys_of_a_cluster_is_told_in_its_status() -> None:
+    """Some policies answer 400 and not 403; the keys come before the pass looks at anything."""
+    world = worlds.world()
+    world.invalid = "Secret"
+
+    asyncio.run(world.run(world.operator(), passes=2))
+
+    found = {one.type: (one.status, one.reason) for one in world.status().conditions}
+    assert found["Stalled"] == ("True", "ApplyRefused")
+    assert {status for kind, (status, _) in found.items() if kind != "Stalled"} == {"Unknown"}
+    world.invalid = ""
+    asyncio.run(world.run(world.operator(), passes=14))
+    assert world.is_quiet()
+
+
 def test_an_operator_that_may_not_read_pods_says_that_nothing_is_known(world: World) -> None:
     world.forbidden = "Pod"
 

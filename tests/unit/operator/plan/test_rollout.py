@@ -144,7 +144,7 @@ def brake(*, ago_ms: int = 1_000) -> dict[str, Any]:
         (seen(but(LAST, with_report, state=State.REPAIRING)), "is Limbo"),
         (seen(but(LAST, with_report, state=State.READ_ONLY)), "is ReadOnly"),
         (seen(but(LAST, with_report, state=State.STARTING)), f"{LAST} is"),
-        (seen(but(LAST, with_report, quarantined_count=2)), "cannot judge 2"),
+        (seen(but(LAST, with_report, quarantined_count=1)), "cannot judge 1"),
         (seen(but(LAST, with_report, inspection_age_ms=LOOK_AGE_MS_MAX + 1)), "lately"),
         (seen(but(LAST, replace, report=None, report_problem="no answer")), "no answer"),
         (seen(but(LAST, replace, member=Member("data.ledgers.zone-c.0", True, True, False))), "registered"),

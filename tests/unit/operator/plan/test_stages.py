@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie.ports.admin import Contents, Member, MountProof, State, Verdict
+from bookie.ports.admin import Contents, Member, MountProof, RepairStatus, State, Verdict
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.evidence.reasons import Conclusion
-from bookie_operator.model.status import BookieStatus, Suspicion
+from bookie_operator.model.status import BookieStatus, GrantRecord, Suspicion
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import stages
 from bookie_operator.plan.stages import Assessed, Stage
@@ -190,8 +190,10 @@ def test_other_evidence_starts_the_suspicion_again() -> None:
 
 
 def test_a_bookie_whose_claims_were_replaced_counts_as_dataless_before_it_can_speak() -> None:
-    starting = replace(make.lost_case(), report=None, report_problem="no answer")
-    gone = replace(starting, pod=None, volumes=tuple(replace(one, claim=None) for one in starting.volumes))
+    lost = make.lost_case()
+    volumes = tuple(replace(one, report=None) for one in lost.volumes)
+    starting = replace(lost, report=None, volumes=volumes, report_problem="no answer")
+    gone = replace(starting, pod=None, volumes=tuple(replace(one, claim=None) for one in volumes))
 
     assert assess(starting, before()).is_dataless
     assert assess(gone, before()).is_dataless
@@ -208,6 +210,78 @@ def test_a_held_bookie_with_empty_volumes_counts_as_dataless_and_one_with_data_d
     assert assess(wiped, before()).is_dataless
     assert not assess(stale, before()).is_dataless
     assert assess(stale, before()).is_unavailable
+
+
+@pytest.mark.parametrize(
+    ("contents", "proof"),
+    [
+        (Contents.EMPTY, MountProof.PROVEN),
+        (Contents.EMPTY, MountProof.SHARED),
+        (Contents.REGENERATING, MountProof.PROVEN),
+        (Contents.STALE, MountProof.PROVEN),
+    ],
+)
+def test_a_bookie_of_which_one_volume_lacks_what_it_had_is_without_its_data(
+    contents: Contents, proof: MountProof
+) -> None:
+    first, *others = make.bookie_case().volumes
+    assert first.report is not None
+    lacking = replace(first, report=make.changed(first.report, contents=contents, proof=proof))
+    report = make.report(state=State.STARTING, verdict=None)
+
+    assert assess(make.bookie_case(volumes=(lacking, *others), report=report), before()).is_dataless
+
+
+def granted() -> BookieStatus:
+    grant = GrantRecord(
+        id="g",
+        bookie_id="data.ledgers.zone-a.0",
+        pod_uid="pod-1",
+        evidence="e",
+        report_evidence="r",
+        cookie_version=0,
+        new_incarnation=2,
+        profile="Full",
+        epoch=7,
+        issued_at=format_time(make.NOW_MS - 60_000),
+        expires_at=format_time(make.NOW_MS - 1),
+        issued_by="me",
+    )
+    return before(grant=grant)
+
+
+@pytest.mark.parametrize(
+    ("repair", "is_kept"), [(RepairStatus(done=False), True), (RepairStatus(done=True), False), (None, False)]
+)
+@pytest.mark.parametrize("state", [State.SERVING, State.READ_ONLY])
+def test_a_grant_counts_until_the_repair_of_whoever_serves_by_it_is_done(
+    state: State, repair: RepairStatus | None, is_kept: bool
+) -> None:
+    """Who says nothing of a repair has none: a grant that stayed would keep every other bookie from its turn."""
+    one = assess(make.bookie_case(report=make.report(state=state), repair=repair), granted())
+
+    assert (one.grant is not None, one.has_loss) == (is_kept, is_kept)
+
+
+@pytest.mark.parametrize(
+    ("grant_id", "verdict", "stage"),
+    [
+        ("g", Verdict.UNCLEAN, Stage.REPAIRING),  # it restarted in the middle, and nobody remembers the grant
+        ("g", Verdict.LOST, Stage.REPAIRING),
+        ("", Verdict.RESUME, Stage.REPAIRING),
+        ("healed", Verdict.UNCLEAN, Stage.LIMBO),
+        ("bootstrap-1", Verdict.UNCLEAN, Stage.LIMBO),
+        ("", Verdict.UNCLEAN, Stage.LIMBO),
+    ],
+)
+def test_a_repair_is_of_a_loss_where_the_life_began_with_a_grant_that_nobody_saw_healed(
+    grant_id: str, verdict: Verdict, stage: Stage
+) -> None:
+    case = make.bookie_case(report=make.report(state=State.REPAIRING, verdict=verdict, grant_id=grant_id))
+
+    one = stages.assess(case, before(), now_ms=make.NOW_MS, stabilization_ms=6_000, healed=["healed"])
+
+    assert (one.stage, one.is_dataless) == (stage, stage is Stage.REPAIRING)
 
 
 def test_a_bookie_that_never_held_data_is_missed_by_nobody() -> None:

@@ -111,7 +111,7 @@ def test_without_the_list_of_members_no_bookie_is_known_to_be_the_last() -> None
     ("changes", "reason"),
     [
         ({"directories_failed": ("/bookie/ledgers/a",)}, "DirectoryFailed"),
-        ({"quarantined_count": 2}, "LedgersQuarantined"),
+        ({"quarantined_count": 1}, "LedgersQuarantined"),
     ],
 )
 def test_what_a_serving_bookie_cannot_use_is_not_healthy(changes: dict[str, Any], reason: str) -> None:
@@ -179,7 +179,7 @@ def test_visibility_is_unknown_while_there_is_nothing_to_read() -> None:
 
 
 def test_what_is_forbidden_to_read_makes_all_unknown_and_says_so() -> None:
-    found = render.forbidden(status(), 1, "GET /api/v1/pods: 403 forbidden", make.NOW_MS)
+    found = render.forbidden(status(), 1, "PermissionMissing", "GET /api/v1/pods: 403 forbidden", make.NOW_MS)
 
     assert statuses(found) == dict.fromkeys(conditions.TYPES, "Unknown") | {"Stalled": "True"}
     assert said(found, "Stalled")[1:] == ("PermissionMissing", "GET /api/v1/pods: 403 forbidden")
