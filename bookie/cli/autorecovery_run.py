@@ -11,6 +11,20 @@ from bookie.cli import output, where
 from bookie.ports.network import Address
 from bookie.settings.table import PORT_MAX
 
+# Java keeps the delay of a loss in 32 bits, and a century will do for the others.
+_SECONDS_MAX = 2**31 - 1
+_NUMBER_MAX = 2**63 - 1
+# Option, flag, how many of the option's units one of the flag's is, and the largest.
+_OPTIONS = (
+    ("loss_delay_ms", "loss_delay", 1000, _SECONDS_MAX),
+    ("audit_interval_ms", "audit_interval", 1000, _SECONDS_MAX),
+    ("check_interval_ms", "check_interval", 1000, _SECONDS_MAX),
+    ("probe_interval_ms", "probe_interval", 1000, _SECONDS_MAX),
+    ("open_ledger_grace_ms", "open_ledger_grace", 1000, _SECONDS_MAX),
+    ("bytes_per_s", "bytes_per_second", 1, _NUMBER_MAX),
+    ("ledgers_at_once", "ledgers_at_once", 1, _NUMBER_MAX),
+    ("check_ledgers_per_s", "check_rate", 1, _NUMBER_MAX),
+)
 _SESSION_MS = 30_000  # Java's zkTimeout for auto-recovery is no shorter: a vote should outlive a pause
 
 
@@ -62,27 +76,24 @@ def add_parser(verbs: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from bookie.runtime import loop
 
-    with loop.ended_by_stop_signals():
-        return loop.run(_run(arguments))
+    return loop.run(_run(arguments))
 
 
 def _options(arguments: argparse.Namespace) -> Any:
-    from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
+    """Return the options that are given, in the words of whom they are for. Raises BadInput in the words of who gave
+    them."""
+    from bookie.client.repair.autorecovery_options import MAY_BE_ZERO, AutoRecoveryOptions
 
-    given = {
-        "bytes_per_s": arguments.bytes_per_second,
-        "ledgers_at_once": arguments.ledgers_at_once,
-        "check_ledgers_per_s": arguments.check_rate,
-    }
-    seconds = {
-        "loss_delay_ms": arguments.loss_delay,
-        "audit_interval_ms": arguments.audit_interval,
-        "check_interval_ms": arguments.check_interval,
-        "probe_interval_ms": arguments.probe_interval,
-        "open_ledger_grace_ms": arguments.open_ledger_grace,
-    }
-    given |= {name: None if value is None else value * 1000 for name, value in seconds.items()}
-    return AutoRecoveryOptions(**{name: value for name, value in given.items() if value is not None})
+    given = {}
+    for name, flag, unit, most in _OPTIONS:
+        value = getattr(arguments, flag)
+        least = 0 if name in MAY_BE_ZERO else 1
+        if value is None:
+            continue
+        if not least <= value <= most:
+            raise errors.BadInput(f"--{flag.replace('_', '-')} is {value}: it must be {least} to {most}")
+        given[name] = value * unit
+    return AutoRecoveryOptions(**given)
 
 
 def _address(text: str) -> Address:

@@ -129,7 +129,8 @@ async def _generate(store: MetadataStore, uri: MetadataUri, arguments: argparse.
 
 async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
     bookie_id, data = ids.parse_bookie_id(arguments.bookie), output.read(arguments.file)
-    found = cookie.load_cookie(data)
+    with output.blamed(arguments.file):
+        found = cookie.load_cookie(data)
     instance_id = await clusters.instance_id(store, uri.root)
     if (found.bookie_id, found.instance_id) != (bookie_id, instance_id):
         raise errors.BadInput(

@@ -11,9 +11,18 @@ from bookie.local.fleet import Fleet, FleetOptions
 from bookie.runtime import log, loop
 from bookie.runtime.world import open_world
 
+# A process each, of some 100 MiB before the first entry: more ends a machine's memory long before it says why.
+_BOOKIES_MAX = 100
+
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
-    noun.add_argument("--bookies", type=int, default=3, metavar="N", help="start this many bookies (default 3)")
+    noun.add_argument(
+        "--bookies",
+        type=int,
+        default=3,
+        metavar="N",
+        help=f"start this many bookies (default 3, at most {_BOOKIES_MAX})",
+    )
     noun.add_argument(
         "--data",
         required=True,
@@ -45,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     for extra in ("bookie",) if arguments.metadata_service_uri else ("bookie", "spark"):  # pyspark brings ZooKeeper
         if module := extras.missing(extra):
             raise errors.RefusedToStart(extras.sentence("bookie local", module))
-    if arguments.bookies < 1:
-        raise errors.BadInput(f"--bookies is {arguments.bookies}: it must be at least 1")
+    if not 1 <= arguments.bookies <= _BOOKIES_MAX:
+        raise errors.BadInput(f"--bookies is {arguments.bookies}: it must be 1 to {_BOOKIES_MAX}")
     data = Path(arguments.data).resolve()
     layout.check_folder(data)
     layout.check_ports(arguments.bookies, arguments.base_port, arguments.zk_port)

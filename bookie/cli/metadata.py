@@ -44,7 +44,9 @@ async def run_show(arguments: argparse.Namespace) -> int:
     if (arguments.ledger is None) == (arguments.file is None):
         raise errors.BadInput("name either a ledger, or a dump with --file")
     if arguments.file is not None:
-        facts = describe(output.read(arguments.file), created_ms=0)
+        data = output.read(arguments.file)
+        with output.blamed(arguments.file):
+            facts = describe(data, created_ms=0)
     else:
         facts = await _show(arguments)
     output.say(arguments, facts, output.facts(facts))
@@ -106,7 +108,8 @@ async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
 
 async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
-    describe(data, created_ms=0)  # what cannot be read is not put there
+    with output.blamed(arguments.file):
+        describe(data, created_ms=0)  # what cannot be read is not put there
     async with where.store(arguments) as (store, uri, _):
         ledgers = await cluster.open_ledgers(store, uri)
         version = None

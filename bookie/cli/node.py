@@ -1,6 +1,7 @@
 """`bookie node`: shows what one running bookie does, and gives it orders, over its admin port."""
 
 import argparse
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -195,12 +196,27 @@ def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     refuse_itself(arguments.dead, bookie.ask(calls.storage_report(fresh=False)).bookie_id)
     is_new = not bookie.ask(calls.drain(DrainAction.LOOK, bookie_id=arguments.dead)).is_draining
     status = _first_look(bookie, arguments.dead, bookie.ask(order))
-    if status.error and is_new:
-        bookie.ask(calls.drain(DrainAction.CANCEL, bookie_id=arguments.dead))
-        if status.is_unknown:
-            raise errors.BookieUnknown(f"{status.error}; nothing was begun")
-        raise errors.GrantRefused("not_begun", f"{status.error}; nothing was begun")
+    if error := why_not_emptied(arguments.dead, status, is_new=is_new):
+        if status.is_draining and is_new:
+            bookie.ask(calls.drain(DrainAction.CANCEL, bookie_id=arguments.dead))
+        raise error
     return tell_drain(arguments, status)
+
+
+def why_not_emptied(dead: str, status: DrainStatus, *, is_new: bool) -> errors.BookieError | None:
+    """Return why the dead bookie is not emptied, as its first look shows; None when it is. `is_new`: no such drain was
+    under way before. Of two orders at once the second finds the first one's, which that one ends: both are told the
+    same reason, with the same exit code."""
+    if not status.is_draining:
+        return errors.GrantRefused(
+            "ended", f"somebody ended the drain of {dead} meanwhile: `bookie node drain --dead {dead}` begins it again"
+        )
+    if not status.error:
+        return None
+    goes_on = f"a drain of before goes on trying until `bookie node drain --cancel --dead {dead}` ends it"
+    what = "nothing was begun" if is_new else goes_on
+    kind = errors.BookieUnknown if status.is_unknown else functools.partial(errors.GrantRefused, "not_begun")
+    return kind(f"{status.error}; {what}")
 
 
 def refuse_orders(action: DrainAction, arguments: argparse.Namespace) -> None:
@@ -246,9 +262,6 @@ def tell_drain(arguments: argparse.Namespace, status: DrainStatus) -> int:
     if arguments.cancel and status.is_draining:
         return 1
     if not arguments.status:
-        if arguments.dead and status.error:
-            output.tell(f"it goes on trying; `bookie node drain --cancel --dead {arguments.dead}` ends that")
-            return 1
         return 0
     if not status.is_draining:
         output.tell(_no_drain(arguments.dead))

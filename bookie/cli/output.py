@@ -129,6 +129,15 @@ def read(path: Path) -> bytes:
     return found
 
 
+@contextlib.contextmanager
+def blamed(path: Path) -> Iterator[None]:
+    """Name the file that the command was given in what is wrong with its bytes."""
+    try:
+        yield
+    except errors.BadInput as error:
+        raise errors.BadInput(f"{path}: {error}: name another file") from error
+
+
 def write(path: Path, data: bytes) -> None:
     """Write a file that the command was given. Raises BadInput where none can be, StorageFailed where it is
     not whole."""

@@ -39,16 +39,8 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    # What takes long to import comes behind the signals: the first process of a container is deaf to a stop before.
-    from bookie.runtime import loop
-
     if module := extras.missing("bookie"):
         raise errors.RefusedToStart(extras.sentence("bookie serve", module))
-    with loop.ended_by_stop_signals():
-        return _run(arguments)
-
-
-def _run(arguments: argparse.Namespace) -> int:
     # gRPC's core tells of each broken handshake, past our log: lines that every stranger can cause.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from bookie.cli import server_options

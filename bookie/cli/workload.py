@@ -66,7 +66,8 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     probe = output.add_verb(
         verbs,
         "fenced",
-        "ask a bookie to add an entry to ledgers that are fenced there; it must refuse each (one that it takes stays)",
+        "ask a bookie to add to ledgers that are fenced there an entry that it should have; it must refuse each (where"
+        " nobody gives such an entry, one far beyond the ledger's end, which stays if it is taken)",
     )
     probe.add_argument("--bookie", required=True, help="the bookie's id")
     probe.add_argument("--ledgers", required=True, help="ledger ids, with commas")

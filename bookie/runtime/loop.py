@@ -6,7 +6,7 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from bookie.base.line_limit import LineLimit
@@ -42,22 +42,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
         return asyncio.new_event_loop
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-@contextlib.contextmanager
-def ended_by_stop_signals() -> Iterator[None]:
-    """Until `on_stop_signals`, let SIGTERM and SIGINT end the process with code 0: nothing has begun that must be ended
-    in order. Without this, the first process of a container would ignore them (signal(7), kill(2))."""
-
-    def on_signal(number: int, _: object) -> None:
-        raise SystemExit(0)
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def on_stop_signals(stop: Callable[[], None]) -> None:

@@ -1,20 +1,22 @@
 """Asks a live fleet two questions: which ledgers name each bookie, and does a bookie refuse adds to its old ledgers?
 
-`survey` reads metadata only. `probe_fences` asks one bookie, ledger by ledger, to take one more entry as a writer
-would. A bookie refuses it for a fenced ledger, and for one in limbo (docs/INTEGRITY.md). Use it only for ledgers that
-the bookie must protect: where the protection is missing, the add succeeds, and that is the finding.
+`survey` reads metadata only. `probe_fences` asks one bookie, ledger by ledger, to take an entry as a writer would. A
+bookie refuses it for a fenced ledger, and for one in limbo (docs/INTEGRITY.md). Where the protection is missing the add
+succeeds, and that is the finding. So the entry is one that the bookie should have, with the bytes that the ledger has:
+taken, it changes nothing. Only where no bookie gives one it is an entry far beyond the end, which stays.
 """
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client
-from bookie.metadata.ledger import LedgerState
+from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.wire.digest import Digest, DigestType
 
-# Far beyond what anybody wrote: the probe never meets an entry that is there.
+# Far beyond what anybody wrote, for a ledger of which nobody gives an entry: it never meets one that is there.
 PROBE_ENTRY = EntryId(2**40)
 
 
@@ -50,7 +52,7 @@ async def survey(client: Client) -> dict[str, LedgersNaming]:
 
 
 async def probe_fences(client: Client, bookie_id: BookieId, ledgers: Iterable[LedgerId]) -> Fences:
-    """Ask `bookie_id` to take one more entry of each of `ledgers`; count its refusals."""
+    """Ask `bookie_id` to take an entry of each of `ledgers`; count its refusals."""
     found = Fences()
     for ledger_id in ledgers:
         metadata = await client.metadata(ledger_id)
@@ -58,9 +60,9 @@ async def probe_fences(client: Client, bookie_id: BookieId, ledgers: Iterable[Le
             found.moved += 1
             continue
         digest = Digest(DigestType(metadata.digest_type), metadata.password)
-        body = b"".join(digest.seal(ledger_id, PROBE_ENTRY, EntryId(-1), 5, b"probe"))
+        entry_id, body = await _entry_to_ask_with(client, bookie_id, ledger_id, metadata, digest)
         try:
-            await client.bookies.add(bookie_id, ledger_id, PROBE_ENTRY, body, digest.master_key)
+            await client.bookies.add(bookie_id, ledger_id, entry_id, body, digest.master_key)
         except errors.LedgerFenced:
             found.fenced += 1
         except (errors.StorageFailed, errors.UnknownLedgerState):
@@ -70,3 +72,22 @@ async def probe_fences(client: Client, bookie_id: BookieId, ledgers: Iterable[Le
         else:
             found.unfenced.append(ledger_id)
     return found
+
+
+async def _entry_to_ask_with(
+    client: Client, bookie_id: BookieId, ledger_id: LedgerId, metadata: LedgerMetadata, digest: Digest
+) -> tuple[EntryId, bytes]:
+    """Return the first entry that `bookie_id` should have of the last segment, from any bookie; else one that no ledger
+    has."""
+    first = metadata.last_segment.first_entry
+    entry_id = next(
+        each
+        for each in map(EntryId, range(first, first + metadata.ensemble_size))
+        if bookie_id in metadata.write_set(each)
+    )
+    for each in metadata.write_set(entry_id):
+        with contextlib.suppress(errors.BookieError):
+            body = await client.bookies.read(each, ledger_id, entry_id)
+            digest.open(body, ledger_id, entry_id)
+            return entry_id, body
+    return PROBE_ENTRY, b"".join(digest.seal(ledger_id, PROBE_ENTRY, EntryId(-1), 5, b"probe"))

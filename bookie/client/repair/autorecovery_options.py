@@ -4,6 +4,16 @@ from dataclasses import dataclass, fields
 
 from bookie.base import errors
 
+# All others are 1 at least.
+MAY_BE_ZERO = (
+    "loss_delay_ms",
+    "check_interval_ms",
+    "probe_interval_ms",
+    "return_grace_ms",
+    "open_ledger_grace_ms",
+    "bytes_per_s",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AutoRecoveryOptions:
@@ -39,18 +49,10 @@ class AutoRecoveryOptions:
     poll_ms: int = 5_000
 
     def __post_init__(self) -> None:
-        may_be_zero = (
-            "loss_delay_ms",
-            "check_interval_ms",
-            "probe_interval_ms",
-            "return_grace_ms",
-            "open_ledger_grace_ms",
-            "bytes_per_s",
-        )
         wrong = [
             f"{each.name} is {getattr(self, each.name)}"
             for each in fields(self)
-            if getattr(self, each.name) < (0 if each.name in may_be_zero else 1)
+            if getattr(self, each.name) < (0 if each.name in MAY_BE_ZERO else 1)
         ]
         if wrong:
             raise errors.BadInput(f"auto-recovery: too small: {', '.join(wrong)}")

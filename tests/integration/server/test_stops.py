@@ -1,7 +1,6 @@
 """SIGTERM at any moment: `bookie serve` ends with 0 within 10 s, whoever it waits for."""
 
 import contextlib
-import os
 import signal
 import socket
 import subprocess
@@ -15,7 +14,6 @@ import children
 import local_support
 import wait_support
 from bookie.local import layout
-from bookie.runtime import loop
 
 ENDS_WITHIN_S = 10.0
 
@@ -73,14 +71,3 @@ def test_nobody_waits_for_a_metadata_store_that_hangs(moment: str, tmp_path: Pat
     said, took_s = bookie.log.read_text(), time.monotonic() - began_s
     assert (code, took_s < wait_support.patient(ENDS_WITHIN_S)) == (0, True), (took_s, said)
     assert "Traceback" not in said
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_before_anything_has_begun_a_signal_is_an_end_in_order(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-
-    with pytest.raises(SystemExit) as ended, loop.ended_by_stop_signals():
-        os.kill(os.getpid(), number)
-
-    assert ended.value.code == 0
-    assert signal.getsignal(number) is before

@@ -34,12 +34,33 @@ def test_a_drain_that_began_and_one_that_was_cancelled_are_done() -> None:
     assert node.tell_drain(asked(cancel=True), DrainStatus(is_draining=True)) == 1
 
 
-def test_an_order_to_empty_a_bookie_that_nobody_knows_is_not_done(capsys: pytest.CaptureFixture[str]) -> None:
-    refused = DrainStatus(is_draining=True, error="this cluster knows no bookie b:1")
+LIVES = DrainStatus(is_draining=True, error="bookie b:1 is alive: let it empty itself, or stop it")
+UNKNOWN = DrainStatus(is_draining=True, error="this cluster knows no bookie b:1", is_unknown=True)
 
-    assert node.tell_drain(asked(dead="b:1"), refused) == 1
 
-    assert "drain --cancel --dead b:1" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("status", "is_new", "code", "said"),
+    [
+        (LIVES, True, 4, "b:1 is alive: let it empty itself, or stop it; nothing was begun"),
+        (LIVES, False, 4, "a drain of before goes on trying until `bookie node drain --cancel --dead b:1` ends it"),
+        (UNKNOWN, True, 3, "knows no bookie b:1; nothing was begun"),
+        (UNKNOWN, False, 3, "`bookie node drain --cancel --dead b:1` ends it"),
+        (DrainStatus(), True, 4, "somebody ended the drain of b:1 meanwhile"),
+        (DrainStatus(), False, 4, "`bookie node drain --dead b:1` begins it again"),
+    ],
+)
+def test_of_two_orders_to_empty_one_bookie_both_end_as_either_would_alone(
+    status: DrainStatus, code: int, said: str, *, is_new: bool
+) -> None:
+    error = node.why_not_emptied("b:1", status, is_new=is_new)
+
+    assert error is not None
+    assert (main.exit_code(error), said in str(error)) == (code, True), error
+
+
+def test_a_dead_bookie_that_is_emptied_is_no_error() -> None:
+    for status in (DrainStatus(is_draining=True), DrainStatus(is_draining=True, is_empty=True)):
+        assert node.why_not_emptied("b:1", status, is_new=True) is None
 
 
 @pytest.mark.parametrize("option", ["--open-ledgers", "--bytes-per-second"])

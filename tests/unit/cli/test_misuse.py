@@ -23,6 +23,7 @@ from bookie.workload import supervisor
 from tls_support import Authority
 
 FILE, FOLDER, NOWHERE = "a file", "a folder", "nothing"
+ZOOKEEPER = ["--metadata-service-uri", "zk://h/l"]
 
 
 @pytest.fixture
@@ -64,6 +65,30 @@ def places(tmp_path: Path) -> dict[str, str]:
         (["metadata", "show", "--file", FOLDER], 2, "cannot be read: Is a directory: name another file"),
         (["metadata", "show", "--file", NOWHERE], 2, "cannot be read: No such file or directory: name another file"),
         (["metadata", "show", "--file", "/dev/null"], 2, "/dev/null is empty: name another file"),
+        (["metadata", "show", "--file", FILE], 2, "/file: the record is not ledger metadata: it begins with b'text'"),
+        (["metadata", "restore", "7", FILE, "--yes"], 2, "/file: the record is not ledger metadata: it begins with"),
+        *(
+            (
+                ["autorecovery", "run", *ZOOKEEPER, f"--{flag}", value],
+                2,
+                f"bookie: --{flag} is {value}: it must be {least} to",
+            )
+            for flag, value, least in (
+                ("loss-delay", "-1", 0),
+                ("loss-delay", str(2**31), 0),
+                ("audit-interval", "0", 1),
+                ("check-interval", "-1", 0),
+                ("probe-interval", "-1", 0),
+                ("open-ledger-grace", "-1", 0),
+                ("bytes-per-second", "-1", 0),
+                ("ledgers-at-once", "0", 1),
+                ("check-rate", "0", 1),
+            )
+        ),
+        *(
+            (["local", "--data", "/dev/null/x", "--bookies", number], 2, f"--bookies is {number}: it must be 1 to 100")
+            for number in ("0", "101", str(10**24))
+        ),
         (["metadata", "restore", "7", "/dev/null", "--yes"], 2, "/dev/null is empty: name another file"),
         (["metadata", "acl", "--metadata-service-uri", "zk://h/l", "--yes"], 2, "--yes is for --fix: "),
         (["workload", "stop", "--log", NOWHERE], 3, "there is no folder "),

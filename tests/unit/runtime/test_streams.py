@@ -160,3 +160,35 @@ def test_ctrl_c_while_the_program_starts_is_no_traceback() -> None:
 
     assert (done.returncode, done.stdout, done.stderr) == (streams.INTERRUPTED, "", "")
     assert program.INTERRUPTED == streams.INTERRUPTED
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("words", "imported"),
+    [
+        ("serve", "bookie.cli"),
+        ("serve", "bookie.cli.server_options"),
+        ("local --data /dev/null/x", "bookie.cli"),
+        ("local --data /dev/null/x", "bookie.local"),
+        ("autorecovery run", "bookie.cli"),
+        ("autorecovery run", "bookie.client"),
+        ("workload run --log /dev/null/x", "bookie.workload"),
+    ],
+)
+def test_what_runs_until_it_is_stopped_hears_a_stop_while_it_is_imported(
+    words: str, imported: str, number: str
+) -> None:
+    done = python(
+        "import signal, sys",
+        "class Stopped:",
+        "    @staticmethod",
+        "    def find_spec(name, *_):",
+        f"        if name == {imported!r}:",
+        f"            signal.raise_signal(signal.{number})",
+        "sys.meta_path.insert(0, Stopped)",
+        "from bookie import __main__",
+        f"sys.argv = ['bookie', *{words.split()!r}]",
+        "sys.exit(__main__.main())",
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
