@@ -24,6 +24,9 @@ _WORKERS = {
     "entriesPerSecond": "A SECOND",
     "secondsLeft": "S LEFT",
 }
+_NO_DELAY = (
+    "not set yet: ours waits 60 s unless it is told otherwise, Java's not at all; `--set SECONDS` sets it for all"
+)
 _COLUMNS = {"ledger": "LEDGER", "missing": "MISSING", "markedSecondsAgo": "MARKED S AGO", "holder": "WORKED ON BY"}
 
 
@@ -156,7 +159,7 @@ async def _delay(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
     if arguments.seconds is not None:
         await recovery.set_delay_s(arguments.seconds)
     seconds = await recovery.delay_s()
-    output.say(arguments, {"delaySeconds": seconds}, "not set yet" if seconds is None else f"{seconds} s")
+    output.say(arguments, {"delaySeconds": seconds}, _NO_DELAY if seconds is None else f"{seconds} s")
 
 
 async def _audit(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:

@@ -7,6 +7,11 @@ from bookie.base.ids import Incarnation
 from bookie.ports.admin import Contents, FillStatus, Grant, RepairStatus, State, StorageReport, Verdict
 
 _GRANT_TTL_MS = 300_000
+# The verdict is about the volumes; what a bookie lost before, or never heard of, is another matter.
+_REPAIRING = (
+    "  it is not whole: of ledgers that it may have lost something of it says that it does not know, until they are"
+    " repaired (`bookie integrity status`)"
+)
 
 
 def describe(report: StorageReport) -> list[str]:
@@ -14,6 +19,7 @@ def describe(report: StorageReport) -> list[str]:
     lines = [
         f"bookie {report.bookie_id}: {report.state.value}, verdict {verdict_of(report)}",
         f"  {report.reason or 'no remarks'}",
+        *([_REPAIRING] if report.state is State.REPAIRING else []),
         f"  incarnation {report.incarnation}, boot {report.boot_epoch}, "
         f"cookie {f'version {report.cookie_version}' if report.cookie_present else 'absent'}, "
         f"cluster {report.instance_id or '?'}",

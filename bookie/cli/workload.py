@@ -192,6 +192,11 @@ async def run_fenced(arguments: argparse.Namespace) -> int:
         found = await survey.probe_fences(client, ids.parse_bookie_id(arguments.bookie), ledgers)
     print(json.dumps(asdict(found)))
     code = fences_code(found)
+    if found.unfenced:
+        output.tell(
+            f"{arguments.bookie} took an entry of ledgers {', '.join(map(str, found.unfenced))}: nothing protects them"
+            " there; `bookie ledger recover LEDGER` fences one that nobody is to write to any more"
+        )
     if code == output.EXIT_OF[output.NOT_KNOWN]:
         output.tell(
             f"not known: {arguments.bookie} was asked about no ledger: none was named whose last segment has it"

@@ -5,7 +5,7 @@ uses. Only the runtime reads the files.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bookie.base import errors
@@ -21,7 +21,8 @@ class TlsOptions:
     PEM: `key_store` is the private key and `certificate` its chain; JKS and PKCS12 have both in `key_store`. Passwords
     are in files, as in Java; "" is no file. `needs_client_certificate`: a server asks for one and refuses who has none.
     `checks_host_name`: a client wants the bookie's certificate to name the host it dialled. `may_be_plain`: a client
-    goes on in plain with a bookie that says it has no TLS; whoever is on the way can make it say so.
+    goes on in plain with a bookie that says it has no TLS; whoever is on the way can make it say so. `named`: what the
+    settings that say all this begin with, for what a person is told.
     """
 
     key_store: str = ""
@@ -36,6 +37,7 @@ class TlsOptions:
     may_be_plain: bool = False
     protocols: tuple[str, ...] = PROTOCOLS
     ciphers: tuple[str, ...] = ()
+    named: str = field(default="tls", compare=False)
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -43,11 +45,14 @@ class TlsOptions:
             raise errors.BadInput("TLS: " + "; ".join(problems))
 
     def _problems(self) -> Iterator[str]:
-        for name, kind in (("tlsKeyStoreType", self.key_store_type), ("tlsTrustStoreType", self.trust_store_type)):
+        for name, kind in (
+            (f"{self.named}KeyStoreType", self.key_store_type),
+            (f"{self.named}TrustStoreType", self.trust_store_type),
+        ):
             if kind not in STORE_TYPES:
                 yield f"{name} is {kind!r}, one of {', '.join(STORE_TYPES)} is possible"
         if self.key_store and self.key_store_type == "PEM" and not self.certificate:
-            yield "a PEM key needs its certificate: set tlsCertificatePath"
+            yield f"a PEM key needs its certificate: set {self.named}CertificatePath"
         if self.needs_client_certificate and not self.trust_store:
             yield "tlsClientAuthentication needs the certificates to trust: set tlsTrustStore"
         unknown = [name for name in self.protocols if name not in PROTOCOLS]

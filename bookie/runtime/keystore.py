@@ -60,25 +60,28 @@ def validity(material: Material) -> Validity | None:
 
 def load(options: TlsOptions) -> Material:
     """Read everything that `options` name. Raises BadInput naming the file and the reason."""
+    named = options.named
     key, key_password, chain, trusted = b"", "", b"", b""
     if options.key_store:
-        password = _password("tlsKeyStorePasswordPath", options.key_password_file)
+        password = _password(f"{named}KeyStorePasswordPath", options.key_password_file)
         if options.key_store_type == "PEM":
-            key, key_password = _read_pem("tlsKeyStore", options.key_store), password
-            chain = _read_pem("tlsCertificatePath", options.certificate)
+            key, key_password = _read_pem(f"{named}KeyStore", options.key_store), password
+            chain = _read_pem(f"{named}CertificatePath", options.certificate)
         else:
-            found, certificates = _open_store("tlsKeyStore", options.key_store, password)
+            found, certificates = _open_store(f"{named}KeyStore", options.key_store, password)
             if not found:
-                raise errors.BadInput(f"tlsKeyStore {options.key_store} holds no private key: name the store that does")
+                raise errors.BadInput(
+                    f"{named}KeyStore {options.key_store} holds no private key: name the store that does"
+                )
             key, chain = _pem("PRIVATE KEY", [found]), _pem("CERTIFICATE", certificates)
     if options.trust_store:
         if options.trust_store_type == "PEM":
-            trusted = _read_pem("tlsTrustStore", options.trust_store)
+            trusted = _read_pem(f"{named}TrustStore", options.trust_store)
         else:
-            password = _password("tlsTrustStorePasswordPath", options.trust_password_file)
-            _, certificates = _open_store("tlsTrustStore", options.trust_store, password)
+            password = _password(f"{named}TrustStorePasswordPath", options.trust_password_file)
+            _, certificates = _open_store(f"{named}TrustStore", options.trust_store, password)
             if not certificates:
-                raise errors.BadInput(f"tlsTrustStore {options.trust_store} holds no certificate to trust")
+                raise errors.BadInput(f"{named}TrustStore {options.trust_store} holds no certificate to trust")
             trusted = _pem("CERTIFICATE", certificates)
     return Material(key, key_password, chain, trusted)
 

@@ -43,13 +43,17 @@ def read(path: str) -> MetadataSecurity:
 def _sasl(settings: Settings) -> tuple[str, Secret]:
     """Return user and password for SASL. As in Java, a process that has the JAAS section uses it, whatever else is
     set."""
-    path, section = settings.text("zkJaasFile") or settings.text("saslJaasFile"), settings.text("zkJaasSectionName")
+    key, section = "zkJaasFile" if settings.text("zkJaasFile") else "saslJaasFile", settings.text("zkJaasSectionName")
+    path = settings.text(key)
     wanted = bool(settings.text("zkJaasFile")) or not settings.values["zkJaasSectionName"].is_default
     if not path:
         if wanted:
             raise BadInput("zkJaasSectionName needs zkJaasFile or saslJaasFile: set it to the file with that section")
         return "", Secret("")
-    options = jaas.read_section(path, section, must_exist=wanted)
+    try:
+        options = jaas.read_section(path, section, must_exist=wanted)
+    except BadInput as error:
+        raise BadInput(f"{key}: {error}") from None
     if not options and not wanted:
         return "", Secret("")
     missing = [name for name in ("username", "password") if not options.get(name)]
@@ -81,6 +85,7 @@ def _tls(settings: Settings) -> TlsOptions:
         trust_store_type=settings.text("zkTlsTrustStoreType") or _type_of(trust_store),
         trust_password_file=settings.text("zkTlsTrustStorePasswordPath"),
         checks_host_name=settings.is_true("zkTlsHostnameVerificationEnabled"),
+        named="zkTls",
     )
 
 

@@ -134,8 +134,8 @@ def certificate_remedy(verify_code: int, options: TlsOptions) -> str:
     if verify_code in _NOT_IN_TIME:
         return "have it replaced, or look at this machine's clock"
     if verify_code in _OTHER_NAME:
-        return "it must name the address that was dialled, or set tlsHostnameVerificationEnabled=false"
-    return f"is {options.trust_store or 'the store of the system'} (tlsTrustStore) the right authority's?"
+        return f"it must name the address that was dialled, or set {options.named}HostnameVerificationEnabled=false"
+    return f"is {options.trust_store or 'the store of the system'} ({options.named}TrustStore) the right authority's?"
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from kazoo.protocol.serialization import SASL
 
 from bookie.base import errors
 from bookie.ports.metadata_store import MetadataSecurity
-from bookie.runtime.tls import SslTls
+from bookie.runtime.tls import SslTls, certificate_remedy
 from bookie.wire import sasl
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 # Fixed in ZooKeeper, whatever the host is called (SecurityUtils.java).
 _DIGEST_URI = "zookeeper/zk-sasl-md5"
 _NONCE_SIZE = 16
+_NOT_KNOWN = (
+    "wrong password, or it knows no such user: compare section Client of the file that zkJaasFile or saslJaasFile names"
+    " with the section Server of ZooKeeper's"
+)
 
 
 class Kazoo(KazooClient):  # type: ignore[misc]  # kazoo has no types
@@ -88,12 +92,19 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             encrypted = self._tls.context().wrap_socket(plain, server_hostname=hostname)
         except (OSError, ValueError) as error:
             plain.close()
-            reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
-            self._on_trouble(f"TLS with {hostname}:{address[1]} failed: {reason}")
+            self._on_trouble(f"TLS with {hostname}:{address[1]} failed: {_why(error, self._tls)}")
             raise error if isinstance(error, OSError) else ssl.SSLError(str(error)) from None
         if self._is_all:
             self._on_trouble("")
         return encrypted
+
+
+def _why(error: Exception, tls: SslTls) -> str:
+    """Return why a handshake failed, and what to try."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{error.verify_message.rstrip('.')}: {certificate_remedy(error.verify_code, tls.options)}"
+    reason = getattr(error, "reason", "") or str(error)
+    return f"{reason}: does its secureClientPort listen there, and does it want a certificate of ours (zkTlsKeyStore)?"
 
 
 class _Access:
@@ -127,7 +138,7 @@ class _Access:
                 " `Server` use DIGEST-MD5?"
             )
         except (errors.Unauthorized, kazoo_errors.ZookeeperError, kazoo_errors.ConnectionDropped) as error:
-            said = str(error) if isinstance(error, errors.Unauthorized) else "wrong password, or it knows no such user"
+            said = str(error) if isinstance(error, errors.Unauthorized) else _NOT_KNOWN
             self._on_trouble(f"{host} refuses user {self._user!r}: {said}")
             raise kazoo_errors.ConnectionDropped("refused") from None
 

@@ -23,7 +23,7 @@ from bookie.integrity.position import PositionKeeper
 from bookie.metadata import paths, registration
 from bookie.ports import World
 from bookie.ports.admin import State
-from bookie.ports.metadata_store import CheckOp, MetadataStore
+from bookie.ports.metadata_store import CheckOp, MetadataStore, Session
 from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
 from bookie.server import kept_mode, lists, security
@@ -153,6 +153,8 @@ class Bookie:
         async with contextlib.AsyncExitStack() as stack:
             metadata = await self._connect()
             stack.push_async_callback(self._end_session, metadata)
+            self.metrics.on_session(Session.CONNECTED)
+            stack.callback(metadata.on_session(self.metrics.on_session))
             store = await self.boot.run(metadata, on_state=self.admin.enter, fail=self.fail)
             stack.push_async_callback(self._close_store, store)
             # Before the last flush: a client that looks for bookies should not find one that does not answer.
@@ -172,9 +174,9 @@ class Bookie:
                 return await self._connect_once(deadline_ns)
             except errors.MetadataError as error:
                 if not error.retryable or clock.monotonic_ns() >= deadline_ns:
-                    raise errors.RefusedToStart(
-                        f"{error}; check metadataServiceUri and that the servers are up"
-                    ) from error
+                    is_denied = isinstance(error, errors.MetadataDenied)  # whose address is right
+                    advice = "" if is_denied else "; check metadataServiceUri and that the servers are up"
+                    raise errors.RefusedToStart(f"{error}{advice}") from error
                 log.warning("metadata store not reachable yet reason=%s", error)
                 await clock.sleep_until(clock.monotonic_ns() + _CONNECT_RETRY_NS)
 

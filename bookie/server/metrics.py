@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from bookie.base.errors import Status
 from bookie.base.units import NS_PER_S
+from bookie.ports.metadata_store import Session
 from bookie.ports.metrics import Histogram, Sample
 
 # Buckets by powers of two of a microsecond: 1 us .. 8 s. The last one is open.
@@ -45,7 +46,15 @@ class ServerMetrics:
     connections_total: int = 0
     refused_clients: int = 0
     registrations: int = 0
+    metadata_suspensions: int = 0
+    is_metadata_connected: bool = False
     errors: dict[Status, int] = field(default_factory=lambda: dict.fromkeys((status for status in Status if status), 0))
+
+    def on_session(self, state: Session) -> None:
+        """Note what became of our session with the metadata store. While it is suspended nothing else shows that nobody
+        answers there: clients are served, and our record stands until the session's time-out."""
+        self.is_metadata_connected = state is Session.CONNECTED
+        self.metadata_suspensions += state is Session.SUSPENDED
 
     def samples(self) -> Iterator[Sample | Histogram]:
         """Yield all counters."""
@@ -60,9 +69,12 @@ class ServerMetrics:
             ("connections", self.connections_total, "Client connections accepted."),
             ("refused_clients", self.refused_clients, "Clients that did not prove who they are."),
             ("registrations", self.registrations, "Times this bookie registered in the metadata store."),
+            ("metadata_suspensions", self.metadata_suspensions, "Times its metadata store did not answer any more."),
         )
         for name, value, text in counters:
             yield Sample(f"bookie_{name}_total", "counter", text, value)
+        text = "1 while its session with the metadata store is connected, 0 before and while that does not answer."
+        yield Sample("bookie_metadata_connected", "gauge", text, int(self.is_metadata_connected))
         yield Sample("bookie_connections_open", "gauge", "Client connections now.", self.connections)
         for status, count in self.errors.items():
             text = "Requests answered with this status."

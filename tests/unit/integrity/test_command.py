@@ -64,6 +64,14 @@ def test_a_bookie_that_does_not_wait_needs_no_grant(state: State) -> None:
     assert reports.why_not(report(state=state, verdict=Verdict.HEALTHY)) is not None
 
 
+@pytest.mark.parametrize(("state", "is_told"), [(State.SERVING, False), (State.REPAIRING, True)])
+def test_a_bookie_whose_volumes_agree_is_not_called_whole_while_it_repairs(state: State, *, is_told: bool) -> None:
+    shown = "\n".join(reports.describe(report(state=state, verdict=Verdict.HEALTHY)))
+
+    assert ("it is not whole: " in shown) is is_told
+    assert ("`bookie integrity status`" in shown) is is_told
+
+
 def test_a_mount_problem_is_shown_beside_its_volume() -> None:
     journal, ledgers, index = report().volumes
     bad = report(

@@ -9,6 +9,8 @@ from bookie.base.errors import BadInput
 from bookie.base.secret import Secret
 from bookie.ports.metadata_store import MetadataSecurity
 from bookie.ports.tls import TlsOptions
+from bookie.runtime import keystore
+from bookie.runtime.tls import certificate_remedy
 
 JAAS = """
 Bookie { Module required user_a="1"; };
@@ -83,13 +85,41 @@ def test_zookeeper_s_names_for_tls(folder: Path) -> None:
         ("zkJaasSectionName=Mine", "zkJaasSectionName needs zkJaasFile"),
         ("saslJaasFile=@/jaas.conf\nzkJaasSectionName=Nobody", "has no section Nobody"),
         ("zkJaasFile=@/jaas.conf\nzkJaasSectionName=Kerberos", "no username and no password"),
-        ("zkJaasFile=@/none", "none cannot be read"),
+        ("zkJaasFile=@/none", "zkJaasFile: .*none cannot be read"),
+        ("saslJaasFile=@/none", "saslJaasFile: .*none cannot be read"),
         ("zkDigestFile=@/none", "zkDigestFile: .*none cannot be read"),
         ("zkDigestFile=@/settings", "does not hold USER:PASSWORD"),
         ("zkTlsEnabled=perhaps", "zkTlsEnabled is 'perhaps'"),
-        ("zkTlsEnabled=true\nzkTlsTrustStoreType=ODD", "ODD"),
+        ("zkTlsEnabled=true\nzkTlsTrustStoreType=ODD", "zkTlsTrustStoreType is 'ODD'"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(folder: Path, text: str, told: str) -> None:
     with pytest.raises(BadInput, match=told):
         read(folder, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("zkTlsTrustStore=@/none", "zkTlsTrustStore .*none cannot be read"),
+        ("zkTlsTrustStore=@/settings", "zkTlsTrustStore .*settings holds nothing in PEM form"),
+        ("zkTlsTrustStore=@/none.jks\nzkTlsTrustStorePasswordPath=@/none", "zkTlsTrustStorePasswordPath .*none cannot"),
+        ("zkTlsKeyStore=@/none", "zkTlsKeyStore .*none cannot be read"),
+        ("zkTlsKeyStore=@/none.jks\nzkTlsKeyStorePasswordPath=@/none", "zkTlsKeyStorePasswordPath .*none cannot"),
+    ],
+)
+def test_a_key_store_for_zookeeper_is_told_by_the_setting_that_names_it(folder: Path, text: str, told: str) -> None:
+    options = read(folder, f"zkTlsEnabled=true\n{text}").tls
+    assert options is not None
+
+    with pytest.raises(BadInput, match=told):
+        keystore.load(options)
+
+
+def test_what_to_try_with_zookeepers_certificate_is_told_by_zookeepers_settings(folder: Path) -> None:
+    options = read(folder, "zkTlsEnabled=true").tls
+    assert options is not None
+
+    unable_to_get_issuer, another_name = 20, 62
+    assert "(zkTlsTrustStore)" in certificate_remedy(unable_to_get_issuer, options)
+    assert "zkTlsHostnameVerificationEnabled=false" in certificate_remedy(another_name, options)

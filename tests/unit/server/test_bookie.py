@@ -24,6 +24,7 @@ from bookie.ports.metrics import Sample
 from bookie.ports.network import Address, ByteStream
 from bookie.server.bookie import Bookie
 from bookie.server.options import ServerOptions
+from bookie.sim.metadata_store import KEEPER_HOST
 from bookie.sim.node import ProcessEnd, SimNode, Simulation
 from bookie.storage import block
 from bookie.storage.options import StorageOptions
@@ -245,6 +246,24 @@ async def test_a_lost_session_is_followed_by_a_new_record(fleet: Fleet) -> None:
 
     await fleet.until(lambda: fleet.bookie.metrics.registrations == 2, "a second registration")
     assert (await fleet.observer.do(fleet.metadata.get(AVAILABLE))).owner != stored.owner
+
+
+@story(run)
+async def test_a_metadata_store_that_does_not_answer_is_a_figure_before_the_session_is_lost(fleet: Fleet) -> None:
+    def figures() -> tuple[float, float]:
+        samples = {sample.name: sample.value for sample in fleet.bookie.telemetry() if isinstance(sample, Sample)}
+        return samples["bookie_metadata_connected"], samples["bookie_metadata_suspensions_total"]
+
+    fleet.start()
+    await fleet.ready()
+    assert figures() == (1, 0)
+
+    fleet.simulation.fabric.hold("bookie", KEEPER_HOST)
+    await fleet.until(lambda: figures() == (0, 1), "the figures of a suspended session")
+    fleet.simulation.fabric.release("bookie", KEEPER_HOST)
+
+    await fleet.until(lambda: figures() == (1, 1), "the figures of one that goes on")
+    assert fleet.bookie.metrics.registrations == 1, "the session was not lost"
 
 
 @story(run)
