@@ -25,7 +25,7 @@ def copies_are_back(bookie_id: str, verdict: dict[str, Any]) -> Proof:
 
 
 def protected_before_cookie(history: Sequence[Observation], at_once: dict[str, Any], at_last: dict[str, Any]) -> Proof:
-    """Two witnesses: the order the bookie reported, and each ledger asked on the wire to take one more entry.
+    """Two witnesses: the order the bookie reported, and each ledger asked on the wire to take an entry.
 
     `at_once`: the answers when the bookie began to serve again, about the ledgers that were open on it when it was
     lost; `at_last`: the same after the heal. A fence and a limbo mark both refuse a writer (docs/INTEGRITY.md); a
@@ -35,7 +35,7 @@ def protected_before_cookie(history: Sequence[Observation], at_once: dict[str, A
     order = _order(history, protected_min=at_once["fenced"] + at_once["refused"])
     probes = [f"{when}: {_answers(probe)}" for when, probe in (("at once", at_once), ("at last", at_last))]
     holds = order.holds and all(not probe["unfenced"] and not probe["unknown"] for probe in (at_once, at_last))
-    return Proof(claim, holds, f"{order.seen}; asked to take one more entry {'; '.join(probes)}")
+    return Proof(claim, holds, f"{order.seen}; asked to take an entry as a writer would {'; '.join(probes)}")
 
 
 def _order(history: Sequence[Observation], *, protected_min: int) -> Proof:

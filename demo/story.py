@@ -145,7 +145,7 @@ class Story:
         return at_once
 
     def _probe(self, oracle: Oracle, bookie_id: str, ledgers: list[int]) -> dict[str, Any]:
-        """Ask the bookie on the wire to take one more entry of each ledger."""
+        """Ask the bookie on the wire to take an entry of each ledger as a writer would."""
         named = ",".join(map(str, ledgers))
         return oracle.ask("fenced", "--bookie", bookie_id, "--ledgers", named, needs_log=False)
 

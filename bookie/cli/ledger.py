@@ -11,6 +11,7 @@ from bookie.base import errors, ids
 from bookie.base.ids import LedgerId
 from bookie.cli import accepted_loss, bookie_list, output, replicas, stdin_lines, where
 from bookie.client import Client, DigestType, Entry, LedgerReader
+from bookie.client import arguments as checks
 from bookie.client.repair import accepting_loss
 from bookie.metadata.ledger import LedgerMetadata
 
@@ -274,9 +275,9 @@ def _text_of(facts: dict[str, Any]) -> str:
 
 def shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
-        "ensemble_size": arguments.ensemble_size,
-        "write_quorum": arguments.write_quorum,
-        "ack_quorum": arguments.ack_quorum,
+        "ensemble_size": checks.size(arguments.ensemble_size, "--ensemble-size"),
+        "write_quorum": checks.size(arguments.write_quorum, "--write-quorum"),
+        "ack_quorum": checks.size(arguments.ack_quorum, "--ack-quorum"),
         "digest_type": DigestType[arguments.digest],
         "password": arguments.password.encode("utf-8", "surrogateescape"),
         "custom": _custom(arguments.custom),

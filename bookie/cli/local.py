@@ -69,7 +69,13 @@ def run(arguments: argparse.Namespace) -> int:
         journal_write_data=arguments.journal_write_data == "true",
         regeneration=arguments.regeneration,
     )
-    loop.run(_run(options, as_json=arguments.json))
+    try:
+        loop.run(_run(options, as_json=arguments.json))
+    except OSError as error:  # a full disk, a file that is in the way
+        raise errors.RefusedToStart(
+            f"{error.filename or data} cannot be used: {error.strerror or error}: make room there, or choose another"
+            " --data"
+        ) from error
     return 0
 
 

@@ -4,6 +4,7 @@ that may be endless (a dump, a reading) is one JSON object a line.
 
 import argparse
 import contextlib
+import errno
 import json
 import sys
 import time
@@ -146,6 +147,8 @@ def write(path: Path, data: bytes) -> None:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise errors.BadInput(f"{path} cannot be written: {error.strerror}: name another file") from error
     except OSError as error:
+        if error.errno == errno.EROFS:  # nothing was begun
+            raise errors.BadInput(f"{path} cannot be written: {error.strerror}: name another file") from error
         raise errors.StorageFailed(
             f"{path} cannot be written: {error.strerror}: what it holds now is not whole"
         ) from error

@@ -17,6 +17,8 @@ from bookie.wire.framing import FRAME_LIMIT_BYTES
 
 _NS_PER_S = 1_000_000_000
 _SANITY_ENTRIES_MAX = 1_000_000
+# Days of writing: what is more was not meant, and would go on until every disk of the cluster is full.
+_SPEED_ENTRIES_MAX = 1_000_000_000
 
 
 def add_verbs(noun: argparse.ArgumentParser) -> None:
@@ -58,6 +60,8 @@ async def run_speed(arguments: argparse.Namespace) -> int:
     _check_counts(arguments, "entries", "size", "in_flight")
     if arguments.size > FRAME_LIMIT_BYTES:  # before it takes all memory
         raise errors.BadInput(f"--size is {arguments.size}: an entry must fit a frame of {FRAME_LIMIT_BYTES} bytes")
+    if arguments.entries > _SPEED_ENTRIES_MAX:
+        raise errors.BadInput(f"--entries is {arguments.entries}: it must be {_SPEED_ENTRIES_MAX} at most")
     payload = bytes(index % 251 for index in range(arguments.size))
     async with where.client(arguments) as client:
         writer = await client.create(**ledger.shape_of(arguments))

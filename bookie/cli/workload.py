@@ -8,8 +8,10 @@ leaves them.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -92,7 +94,9 @@ def run_workload(arguments: argparse.Namespace) -> int:
             f"the run on {arguments.log} was told to stop, so that this one would write nothing: name another folder,"
             f" or remove {arguments.log / supervisor.STOP_FILE} to go on with that log"
         )
-    if supervisor.supervise(run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay):
+    with _log_of(arguments):
+        is_done = supervisor.supervise(run_of(arguments), kill_every_s=arguments.kill_every_s, stay=arguments.stay)
+    if is_done:
         return EXIT_OK
     output.tell("bookie workload: the writers ended before `stop`; the reason is in the lines above")
     return EXIT_FAILED
@@ -103,8 +107,21 @@ def run_writers(arguments: argparse.Namespace) -> int:
     check_orders(arguments)
     if not arguments.log.is_dir():
         raise errors.BadInput(f"there is no folder {arguments.log}: `bookie workload run --log` makes it")
-    asyncio.run(supervisor.write(run_of(arguments), arguments.plans.split(","), lambda: _client(arguments)))
+    with _log_of(arguments):
+        asyncio.run(supervisor.write(run_of(arguments), arguments.plans.split(","), lambda: _client(arguments)))
     return EXIT_OK
+
+
+@contextlib.contextmanager
+def _log_of(arguments: argparse.Namespace) -> Iterator[None]:
+    """Tell of a log that cannot be written: a full disk, one that takes no writes."""
+    try:
+        yield
+    except OSError as error:
+        raise errors.StorageFailed(
+            f"nothing can be written to the log in {arguments.log}: {error.strerror or error}: make room there, or name"
+            " another --log"
+        ) from error
 
 
 def check_orders(arguments: argparse.Namespace) -> None:
@@ -137,7 +154,9 @@ def run_stop(arguments: argparse.Namespace) -> int:
     if not arguments.log.is_dir():
         output.tell(f"bookie workload: there is no folder {arguments.log}: name the one that `run --log` had")
         return EXIT_NOT_FOUND
-    if supervisor.stop(arguments.log):
+    with _log_of(arguments):
+        is_stopped = supervisor.stop(arguments.log)
+    if is_stopped:
         output.say(arguments, {"log": str(arguments.log), "stopped": True}, "")
         return EXIT_OK
     output.tell(f"bookie workload: no run on {arguments.log} stopped in time: is one running, and is this its --log?")

@@ -99,9 +99,9 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         return encrypted
 
 
-def _why(error: Exception, tls: SslTls) -> str:
+def _why(error: Exception, tls: SslTls | None) -> str:
     """Return why a handshake failed, and what to try."""
-    if isinstance(error, ssl.SSLCertVerificationError):
+    if tls is not None and isinstance(error, ssl.SSLCertVerificationError):
         return f"{error.verify_message.rstrip('.')}: {certificate_remedy(error.verify_code, tls.options)}"
     reason = getattr(error, "reason", "") or str(error)
     return f"{reason}: does its secureClientPort listen there, and does it want a certificate of ours (zkTlsKeyStore)?"

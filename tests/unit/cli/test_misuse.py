@@ -3,8 +3,10 @@ half-done."""
 
 import argparse
 import asyncio
+import errno
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +93,12 @@ def places(tmp_path: Path) -> dict[str, str]:
         ),
         (["metadata", "restore", "7", "/dev/null", "--yes"], 2, "/dev/null is empty: name another file"),
         (["metadata", "acl", "--metadata-service-uri", "zk://h/l", "--yes"], 2, "--yes is for --fix: "),
+        (["workload", "stop", "--log", "/proc"], 1, "nothing can be written to the log in /proc: No such file"),
+        (
+            ["workload", "write", *ZOOKEEPER, "--log", "/proc", "--plans=steady", "--rate=1", "--entries-per-ledger=1"],
+            1,
+            "make room there, or name another --log",
+        ),
         (["workload", "stop", "--log", NOWHERE], 3, "there is no folder "),
         (["workload", "stop", "--log", FILE], 3, "name the one that `run --log` had"),
         (["workload", "run", "--metadata-service-uri", "zk://h/l", "--log", FILE], 2, "can be no folder: File exists"),
@@ -150,6 +158,10 @@ ORDERS = ["--metadata-service-uri", "zk://h/l", "--log", FOLDER]
             "nowhere: `bookie workload run --log` makes it",
         ),
         (["test", "speed", *ORDERS[:2], "--size", str(10**11)], f"--size is {10**11}: an entry must fit a frame"),
+        (
+            ["test", "speed", *ORDERS[:2], "--entries", str(10**9 + 1)],
+            f"--entries is {10**9 + 1}: it must be {10**9} at",
+        ),
         (["test", "sanity", *ORDERS[:2], "--entries", str(10**11)], f"--entries is {10**11}: it must be 1000000 at"),
     ],
 )
@@ -254,6 +266,41 @@ def test_a_file_that_cannot_be_written_is_told(
 
     with pytest.raises(error, match=said):
         output.write(path, b"bytes")
+
+
+def test_on_a_disk_that_takes_no_writes_nothing_is_begun_that_would_not_be_whole() -> None:
+    class ReadOnly:
+        def write_bytes(self, _: bytes) -> int:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+    path: Any = ReadOnly()
+
+    with pytest.raises(errors.BadInput, match="cannot be written: Read-only file system: name another file"):
+        output.write(path, b"bytes")
+
+
+def test_a_fleet_on_a_disk_that_takes_no_writes_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "LOCK").symlink_to("/dev/full")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "bookie", "local", "--data", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+    assert "make room there, or choose another --data" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--ensemble-size", "--write-quorum", "--ack-quorum"])
+@pytest.mark.parametrize("value", ["-1", "0", "1001", str(10**30)])
+def test_the_shape_of_a_ledger_is_refused_by_the_flag_that_was_typed(flag: str, value: str) -> None:
+    words = main.parser_for(["ledger"]).parse_args(["ledger", "create", flag, value])
+
+    with pytest.raises(errors.BadInput, match=f"{flag} must be 1 to 1000"):
+        ledger.shape_of(words)
 
 
 @pytest.mark.parametrize("place", [FILE, "/dev/null/x"])
