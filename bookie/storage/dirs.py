@@ -37,15 +37,22 @@ def all_dirs(options: StorageOptions) -> tuple[str, ...]:
 
 
 async def prepare(disk: Disk, options: StorageOptions) -> None:
-    """Make every `current` directory, durably, with all that had to be made above it."""
+    """Make every `current` directory, durably, with all that is missing above it."""
     for directory in all_dirs(options):
-        above = _above(directory)
-        # LOCK comes after the names are durable; then the bookie need not be allowed to read what is far above.
-        if len(above) > 1 and await disk.exists(f"{current(directory)}/{LOCK}"):
-            above = above[:1]
-        await disk.make_dir(current(directory))
-        for holder in (directory, *above):
-            await disk.sync_dir(holder)
+        await _make(disk, current(directory))
+
+
+async def _make(disk: Disk, directory: str) -> None:
+    """From the top: each name is durable before there is one below it. CRASH: so of what is there, the name of the
+    lowest alone may be one that is not durable, and is made so first."""
+    path = [directory, *_above(directory)]
+    there = 1
+    while not await disk.exists(path[there]):
+        there += 1
+    await disk.sync_dir(path[min(there + 1, len(path) - 1)])
+    for count in range(there, 0, -1):
+        await disk.make_dir(path[count - 1])
+        await disk.sync_dir(path[count])
 
 
 def _above(directory: str) -> list[str]:

@@ -107,3 +107,28 @@ def test_files_are_closed_and_threads_end(tmp_path: Path) -> None:
     run(story)
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else for a moment")
+@story(run)
+async def test_names_of_a_directory_that_somebody_may_neither_read_nor_write_are_not_theirs_to_sync(
+    disk: SystemDisk, *, tmp_path: Path
+) -> None:
+    """A hardened /home is such a one: 0711. Who may write there, and not read, has made a name that may be lost."""
+    closed, open_to_write = tmp_path / "closed", tmp_path / "open-to-write"
+    closed.mkdir(mode=0o711)
+    open_to_write.mkdir()
+    open_to_write.chmod(0o733)
+    above = [each for each in tmp_path.parents if each.stat().st_mode & 0o001 == 0]
+    modes = {each: each.stat().st_mode for each in (*above, tmp_path)}
+    for each in modes:
+        each.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        await disk.sync_dir(str(closed))
+        with pytest.raises(errors.StorageFailed, match="open-to-write"):
+            await disk.sync_dir(str(open_to_write))
+    finally:
+        os.seteuid(0)
+        for each, mode in modes.items():
+            each.chmod(mode)

@@ -39,7 +39,9 @@ def lives(*works: Callable[[Disk], Awaitable[Any]], seed: int = 3) -> None:
 @pytest.mark.parametrize("depth", ["", "/a", "/a/b", "/a/b/c/"])
 def test_a_directory_is_durable_however_far_down_it_was_made(depth: str, seed: int) -> None:
     """Nothing of the store outlives a power cut that takes the name of a directory above it."""
-    deep = options(journal_dirs=(f"/journal{depth}",), ledger_dirs=(f"/ledgers{depth}",), index_dirs=(f"/index{depth}",))
+    deep = options(
+        journal_dirs=(f"/journal{depth}",), ledger_dirs=(f"/ledgers{depth}",), index_dirs=(f"/index{depth}",)
+    )
 
     async def serve(bench: Bench) -> None:
         await bench.life(lambda store: bench.put_all(store, 7, range(3)), end=ProcessEnd.POWER_CUT)
@@ -52,6 +54,38 @@ def test_a_directory_is_durable_however_far_down_it_was_made(depth: str, seed: i
     bench = Bench(seed)
     bench.options = deep
     run(serve, bench)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("made", ["/ledgers/a", "/ledgers/a/b", "/ledgers/a/b/current"])
+def test_a_directory_whose_maker_was_killed_before_its_name_was_durable_is_made_so(made: str, seed: int) -> None:
+    """By the life after it, which finds it there: a power cut takes no directory in which that life keeps something."""
+    deep = options(ledger_dirs=("/ledgers/a/b",))
+
+    async def is_killed(disk: Disk) -> None:
+        above = made.rpartition("/")[0]
+        await disk.make_dir(above)
+        while above:  # as `prepare`: nothing is made below a name that is not durable
+            above = above.rpartition("/")[0]
+            await disk.sync_dir(above or "/")
+        await disk.make_dir(made)
+
+    async def serves(disk: Disk) -> None:
+        await dirs.prepare(disk, deep)
+        await dirs.mark_dirty(disk, deep)
+
+    simulation = Simulation(seed)
+    node = simulation.node("bookie", VOLUMES)
+
+    async def story() -> None:
+        for work, end in ((is_killed, ProcessEnd.KILL), (serves, ProcessEnd.POWER_CUT)):
+            disk = node.begin().disk
+            await node.do(work(disk))
+            node.end(end)
+        assert await node.begin().disk.exists(f"/ledgers/a/b/current/{dirs.DIRTY}")
+        node.end(ProcessEnd.KILL)
+
+    simulation.run(story())
 
 
 @story(lives)
