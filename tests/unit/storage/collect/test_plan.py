@@ -16,6 +16,7 @@ OFF = CompactionRule(0, 0)
 
 def test_only_logs_without_any_ledger_that_is_here_are_dropped_as_they_are() -> None:
     logs = [LogUsage(4, 100, 0), LogUsage(2, 100, 1, ledgers=1), LogUsage(1, 0, 0)]
+    logs.append(LogUsage(3, 100, 0, ledgers=1))  # nobody can read how much of it (`log_use.unpack`)
 
     assert plan.dead(logs) == [1, 4]
 
