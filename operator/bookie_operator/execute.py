@@ -99,6 +99,7 @@ class Executor:
         self._hindrances: dict[tuple[str, str], dict[str, Hindrance]] = {}  # by namespace and cluster
         self._answers: dict[tuple[str, str], dict[tuple[str, str], LedgerAnswer]] = {}  # the same
         self._flushed: dict[tuple[str, str], str] = {}  # the same: uid of the pod that flushed for its eviction
+        self._failed: dict[tuple[str, str], int] = {}  # the same: passes in a row that the API server failed
 
     async def run(self, plan: FleetPlan) -> None:
         """Carry out `plan`. Raises KubeError (also for a conflict) to repeat the pass, LostLease to end the process."""
@@ -112,6 +113,8 @@ class Executor:
             failures += [refused] if refused is not None else []
         if failures:
             plan = _held_back(plan, failures)
+        else:
+            self._failed.pop((cluster.namespace, cluster.name), None)
         status = render.render(plan)
         self._told(cluster.ref, status)
         if status != cluster.status or cluster.is_recalled:
@@ -232,7 +235,7 @@ class Executor:
                 wanted = wanted | {"metadata": wanted["metadata"] | {"resourceVersion": version}}
                 await self._kube.apply(wanted, manager=names.MANAGER)
         except KubeError as error:
-            return _obstacle(error, f"keep the record in ConfigMap {names.record(cluster.name)}")
+            return self._failure(cluster, error, f"keep the record in ConfigMap {names.record(cluster.name)}")
         self._crash.after_write("record")
         return None
 
@@ -332,10 +335,22 @@ class Executor:
                 stored = await self._kube.apply(manifest, manager=_manager(action))
                 self._applied.note(manifest, stored, seen.now_ms)
         except KubeError as error:
-            return _obstacle(error, str(action))
+            return self._failure(cluster, error, str(action))
         logger.info("done cluster=%s/%s action=%s", cluster.namespace, cluster.name, action)
         self._crash.after_write(str(action))
         return _protection(action, stored)
+
+    def _failure(self, cluster: Cluster, error: KubeError, what: str) -> Obstacle:
+        """Return the obstacle for a refusal that no repetition changes, or for what the API server fails at in pass
+        after pass: a webhook that is down must not keep the status from telling what else becomes of the fleet. Raises
+        any other `error`, which repeats the pass."""
+        if error.http_status < 500:
+            return _obstacle(error, what)
+        key = (cluster.namespace, cluster.name)
+        if (failed := self._failed.get(key, 0)) < _FAILURES_UNTOLD:
+            self._failed[key] = failed + 1
+            raise error
+        return Obstacle("ApplyRefused", f"could not {what}, tried again and again: {error}")
 
     def _is_futile(self, seen: Observation, action: Action) -> bool:
         if isinstance(action, Apply):
@@ -689,6 +704,10 @@ def _resized(namespace: str, action: ResizeClaim) -> Manifest:
         },
         "spec": {"resources": {"requests": {"storage": action.size}}},
     }
+
+
+# Passes in a row, half a minute of them: what passes by itself is not told.
+_FAILURES_UNTOLD = 4
 
 
 def _obstacle(error: KubeError, what: str) -> Obstacle:

@@ -321,6 +321,7 @@ class World:
     refuse_grants: str = ""
     forbidden: str = ""  # a kind that the operator has no right to
     invalid: str = ""  # a kind that the API server refuses
+    without_webhook: str = ""  # a kind that no write of is taken while its webhook is down
     has_lease: bool = True
     admit: Callable[[Manifest], Manifest] = as_it_is  # what admission makes of every child
     is_edited_while_read: bool = False  # somebody else changes the cluster in the middle of every pass
@@ -402,6 +403,8 @@ class World:
     def _check(self, kind: str, *, is_read: bool = False) -> None:
         if kind == self.forbidden:
             raise KubeForbidden(kind, 403, "forbidden")
+        if kind == self.without_webhook and not is_read:
+            raise KubeError(kind, 500, "failed calling webhook")
         if kind == self.invalid and not is_read:
             raise KubeError(kind, 422, "invalid")
 

@@ -106,7 +106,8 @@ async def test_an_answer_that_ends_the_node_ends_the_run_before_anything_is_dele
 
 @story(run, entry_log_bytes_max=4096)
 async def test_a_sync_that_fails_after_a_log_was_removed_is_not_passed_over(bench: Bench) -> None:
-    """A log that the disk does not remove stays for another run; after a failed sync nothing is known (spec/storage.md#F4)."""
+    """A log that the disk does not remove stays for another run; after a failed sync nothing is known
+    (spec/storage.md#F4)."""
 
     async def work(store: EntryStore) -> None:
         for ledger_id in (7, 8, 9):  # a log each
