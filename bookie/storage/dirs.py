@@ -11,6 +11,7 @@ did not can a crash have lost acknowledged entries, and that stays so whatever t
 """
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from bookie.base import errors
 from bookie.ports import disk as disk_port
@@ -45,7 +46,7 @@ async def prepare(disk: Disk, options: StorageOptions) -> None:
 async def _make(disk: Disk, directory: str) -> None:
     """From the top: each name is durable before there is one below it. CRASH: so of what is there, the name of the
     lowest alone may be one that is not durable, and is made so first."""
-    path = [directory, *_above(directory)]
+    path = [directory, *map(str, PurePosixPath(directory).parents)]
     there = 1
     while not await disk.exists(path[there]):
         there += 1
@@ -53,12 +54,6 @@ async def _make(disk: Disk, directory: str) -> None:
     for count in range(there, 0, -1):
         await disk.make_dir(path[count - 1])
         await disk.sync_dir(path[count])
-
-
-def _above(directory: str) -> list[str]:
-    """Return every directory above, the nearest first, the root last."""
-    parts = directory.split("/")[1:-1]
-    return ["/" + "/".join(parts[:count]) for count in range(len(parts), -1, -1)]
 
 
 async def lock(disk: Disk, options: StorageOptions) -> list[Lock]:

@@ -205,8 +205,7 @@ class Executor:
             try:
                 await self._kube.apply(_resized(cluster.namespace, action), manager=names.SIZE_MANAGER)
             except KubeError as error:
-                if not (isinstance(error, KubeForbidden) or error.is_invalid):
-                    raise
+                refusal_reason(error)  # else the pass is repeated
                 logger.warning("refused namespace=%s action=%s error=%s", cluster.namespace, action, error)
                 known[action.uid] = RefusedSize(action.size, str(error), plan.observation.now_ms)
                 return
@@ -712,10 +711,15 @@ _FAILURES_UNTOLD = 4
 
 def _obstacle(error: KubeError, what: str) -> Obstacle:
     """Return the obstacle for a refusal that no repetition changes. Raises any other `error`."""
+    return Obstacle(refusal_reason(error), f"could not {what}: {error}")
+
+
+def refusal_reason(error: KubeError) -> str:
+    """Return the reason of Stalled for a refusal that no repetition changes. Raises any other `error`."""
     if isinstance(error, KubeForbidden):
-        return Obstacle("PermissionMissing", f"could not {what}: {error}")
+        return "PermissionMissing"
     if error.is_invalid:
-        return Obstacle("ApplyRefused", f"could not {what}: {error}")
+        return "ApplyRefused"
     raise error
 
 

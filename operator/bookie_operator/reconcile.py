@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from bookie.base.errors import BadInput
 from bookie_operator import observe, rests
-from bookie_operator.execute import Executor
+from bookie_operator.execute import Executor, refusal_reason
 from bookie_operator.gateways import endings
 from bookie_operator.gateways.bookies import Bookies
 from bookie_operator.gateways.endings import Endings
@@ -187,10 +187,8 @@ class Reconciler:
                 record_problem=record_problem,
             )
         except KubeError as error:
-            if not (isinstance(error, KubeForbidden) or error.is_invalid):
-                raise
+            reason = refusal_reason(error)
             # What was seen once is no evidence of now.
-            reason = "PermissionMissing" if isinstance(error, KubeForbidden) else "ApplyRefused"
             blind = render.forbidden(cluster.status, cluster.generation, reason, str(error), self._now_ms())
             is_stored = blind == cluster.status and not cluster.is_recalled
             await self._executor.say(cluster.ref, blind, self._now_ms(), is_stored=is_stored)

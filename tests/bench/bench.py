@@ -44,13 +44,10 @@ Found = Iterator[dict[str, Any]]
 
 
 def run(
-    names: list[str],
-    plan: bench_measure.Plan,
-    folder: Path,
-    before: Path | None = None,
-    loads: tuple[Load, ...] = LOADS,
+    loads: tuple[Load, ...], names: list[str], plan: bench_measure.Plan, folder: Path, before: Path | None
 ) -> Found:
-    """Give the rows of the chosen loads, each as soon as it is measured. `before`: packages to compare with instead."""
+    """Give the rows of those `loads` that are named, each as soon as it is measured. `before`: packages to compare with
+    instead."""
     with Sides(folder, before) as sides:
         for load in loads:
             if load.name not in names:
@@ -148,7 +145,7 @@ def _main_speed(arguments: argparse.Namespace, folder: Path) -> int:
     before = _as_it_was(arguments.against, folder) if arguments.against is not None else None
     rows = []
     loads = BARE if arguments.bare else LOADS if before is None else AGAINST
-    for row in run(arguments.load or list(NAMES), plan, folder, before, loads):
+    for row in run(loads, arguments.load or list(NAMES), plan, folder, before):
         rows.append(row)
         kube_talk.say(bench_report.table([row]))
         if arguments.write_docs:

@@ -7,17 +7,15 @@ Run as `bench_bare.py HOSTS ROOT PORT`; prints a line once clients can find it.
 from __future__ import annotations
 
 import asyncio
-import struct
 import sys
 from typing import Any
 
 import kazoo.client
 import uvloop
 
-_SIZE = struct.Struct(">I")
 _KEY = 20  # bytes of a ledger's key, before an add's entry
 _OK = b"\0\0\0\0"
-_ANSWER = _SIZE.pack(24)  # version and opcode, the status, the ids of ledger and entry
+_ANSWER = (24).to_bytes(4)  # version and opcode, the status, the ids of ledger and entry
 
 
 class Bare(asyncio.Protocol):

@@ -204,8 +204,7 @@ def _bare(uri: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
         words = [sys.executable, str(script), hosts, f"/{root}", str(port)]
         process = children.spawn(words, stderr=complaints)
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "serves\n", children.tail(folder / "bare.log")
+        local_support.first_line(process, folder / "bare.log")
         yield process
     finally:
         children.end(process, timeout_s=10)

@@ -79,7 +79,7 @@ def fleet(data: Path, log: Path, *, bookies: int, arguments: Sequence[str] = ())
     with log.open("ab") as talk:
         process = children.spawn(argv, stderr=talk)
     try:
-        facts = json.loads(_first_line(process, log))
+        facts = json.loads(first_line(process, log))
         running = LocalFleet(data, facts["metadataServiceUri"], tuple(map(_bookie, facts["bookies"])), process, log)
         with children.explained(running.logs):
             yield running
@@ -87,7 +87,8 @@ def fleet(data: Path, log: Path, *, bookies: int, arguments: Sequence[str] = ())
         children.end(process, timeout_s=STOP_TIMEOUT_S)
 
 
-def _first_line(process: subprocess.Popen[str], log: Path) -> str:
+def first_line(process: subprocess.Popen[str], log: Path) -> str:
+    """Return the first line that a program prints; its log tells why where none comes in time."""
     assert process.stdout is not None
     deadline_s = time.monotonic() + START_TIMEOUT_S
     with selectors.DefaultSelector() as selector:
@@ -96,7 +97,7 @@ def _first_line(process: subprocess.Popen[str], log: Path) -> str:
             line = process.stdout.readline()
             if line.strip():
                 return line
-    raise AssertionError(f"`bookie local` told nothing; its log ends: {children.tail(log)}")
+    raise AssertionError(f"{process.args} told nothing; its log ends: {children.tail(log)}")
 
 
 def _bookie(facts: dict[str, Any]) -> LocalBookie:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import selectors
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +27,7 @@ def test_the_readmes_lines_for_one_machine_work(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as talk:
         fleet = children.spawn(["bash", "-c", f"cd {pages_support.ROOT}; exec {serve}"], stderr=talk)
     try:
-        uri = json.loads(_first_line(fleet, tmp_path / "log"))["metadataServiceUri"]
+        uri = json.loads(local_support.first_line(fleet, tmp_path / "log"))["metadataServiceUri"]
         port = re.search(r":(\d+)/", uri)
         assert port, uri
         told = pages_support.run(write.replace("PORT", port.group(1)), timeout_s=120)
@@ -49,7 +48,7 @@ def test_the_oracles_lines_write_stop_and_verify(tmp_path: Path) -> None:
         try:
             # The first samples may be of writers that have not connected yet: nothing acknowledged is nothing proven.
             wait_support.wait_until(
-                lambda: json.loads(_first_line(writers, tmp_path / "writers.log"))["acknowledged"] > 0,
+                lambda: json.loads(local_support.first_line(writers, tmp_path / "writers.log"))["acknowledged"] > 0,
                 "an acknowledged entry",
                 timeout_s=START_TIMEOUT_S,
             )
@@ -94,16 +93,6 @@ def _here(line: str, tmp_path: Path) -> str:
     return re.sub(
         r"^(?:bookie|python -m (\S+)) ", lambda it: f"{sys.executable} -m {it.group(1) or 'bookie'} ", command
     )
-
-
-def _first_line(process: subprocess.Popen[str], log: Path) -> str:
-    assert process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        assert selector.select(START_TIMEOUT_S), f"nothing was told in time: {children.tail(log)}"
-        line = process.stdout.readline()
-    assert line.strip(), children.tail(log)
-    return line
 
 
 PROGRAM = """

@@ -17,8 +17,10 @@ JOURNALED = options()
 UNJOURNALED = options(journal_write_data=False)
 
 
-def lives(*works: Callable[[Disk], Awaitable[Any]], seed: int = 3) -> None:
-    """Each work is one life on the same machine; each ends by a power cut."""
+def lives(
+    *works: Callable[[Disk], Awaitable[Any]], seed: int = 3, first_end: ProcessEnd = ProcessEnd.POWER_CUT
+) -> None:
+    """Each work is one life on the same machine; each ends by a power cut, the first one by `first_end`."""
     simulation = Simulation(seed)
     node = simulation.node("bookie", VOLUMES)
 
@@ -30,7 +32,7 @@ def lives(*works: Callable[[Disk], Awaitable[Any]], seed: int = 3) -> None:
                 await work(disk)
 
             await node.do(run())
-            node.end(ProcessEnd.POWER_CUT)
+            node.end(first_end if work is works[0] else ProcessEnd.POWER_CUT)
 
     simulation.run(story())
 
@@ -74,18 +76,10 @@ def test_a_directory_whose_maker_was_killed_before_its_name_was_durable_is_made_
         await dirs.prepare(disk, deep)
         await dirs.mark_dirty(disk, deep)
 
-    simulation = Simulation(seed)
-    node = simulation.node("bookie", VOLUMES)
+    async def is_back(disk: Disk) -> None:
+        assert await disk.exists(f"/ledgers/a/b/current/{dirs.DIRTY}")
 
-    async def story() -> None:
-        for work, end in ((is_killed, ProcessEnd.KILL), (serves, ProcessEnd.POWER_CUT)):
-            disk = node.begin().disk
-            await node.do(work(disk))
-            node.end(end)
-        assert await node.begin().disk.exists(f"/ledgers/a/b/current/{dirs.DIRTY}")
-        node.end(ProcessEnd.KILL)
-
-    simulation.run(story())
+    lives(is_killed, serves, is_back, seed=seed, first_end=ProcessEnd.KILL)
 
 
 @story(lives)
