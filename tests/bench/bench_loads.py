@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 READ_ENTRIES = 50_000  # of a ledger to read: 50 MB, more than any read-ahead, and filled in seconds
-IDLE_RSS_MB_MAX = 150.0  # of a bookie of ours that was just started
+IDLE_RSS_MB_MAX = 60.0  # of a bookie of ours that was just started
 MEMORY_LEAST = 8.0  # official resident memory / ours, after the run
 ADDS = {"load": "adds", "window": 4000}
 RANDOM = {"load": "reads", "window": 1000, "random": True}

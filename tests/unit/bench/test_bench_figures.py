@@ -130,9 +130,9 @@ def test_what_bounds_a_side_is_what_was_used_up(rate: float, fields: dict[str, f
 
 def test_memory_is_theirs_to_ours_and_idle_memory_is_judged_too() -> None:
     assert bench_figures.memory_row(100.0, 800.0, 60.0)["problems"] == []
-    assert bench_figures.memory_row(101.0, 800.0, 151.0)["problems"] == [
+    assert bench_figures.memory_row(101.0, 800.0, 61.0)["problems"] == [
         "ratio 7.92, least 8",
-        "idle 151 MB, most 150",
+        "idle 61 MB, most 60",
     ]
 
 
