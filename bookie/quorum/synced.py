@@ -63,8 +63,7 @@ class SyncCursor:
     def confirm(self, lac: int) -> None:
         """Count every entry up to `lac` as present: the cluster confirmed them, whatever this bookie has
         (CONFORMANCE.md#D21)."""
-        if lac >= 0:
-            self.add(0, lac)
+        self.add(0, lac)
 
     def copy(self) -> "SyncCursor":
         twin = SyncCursor()

@@ -44,6 +44,7 @@ def test_a_cursor_is_the_contiguous_prefix_of_what_was_synced_in_any_order(
     assert cursor.last == prefix(entries)
     assert before.last <= cursor.last
     assert not any(first <= cursor.last + 1 for first in cursor._firsts)
+    assert [entry for entry in range(max(entries, default=0) + 2) if entry in cursor] == sorted(entries)
 
 
 def test_a_cursor_takes_what_is_confirmed_in_the_cluster_for_granted() -> None:
