@@ -6,10 +6,13 @@ error of ours.
 """
 
 import argparse
+import difflib
 import importlib
 import itertools
+import re
 import sys
 from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import bookie
 from bookie.base import errors, extras
@@ -116,8 +119,24 @@ def _hint(error: BookieError) -> str:
 _VERSION = f"bookie {bookie.__version__} (hot modules: {extras.hot_modules()})"
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser, and of its verbs too, that itself refuses what it does not know: argparse leaves that to the outermost
+    one, which then shows a usage that nobody asked about."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            flags = re.findall(r"--[\w-]+", self.format_usage())
+            like = difflib.get_close_matches(unknown[0].partition("=")[0], flags, n=1)
+            also = f"did you mean {like[0]}? " if like else ""
+            raise errors.BadInput(
+                f"`{self.prog}` does not know {' '.join(unknown)}: {also}{self.prog} --help shows what there is"
+            )
+        return found, unknown
+
+
 def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bookie", description=WHAT_FOR)
+    parser = _Parser(prog="bookie", description=WHAT_FOR)
     parser.add_argument("--version", action="version", version=_VERSION)
     nouns = parser.add_subparsers(metavar="COMMAND", required=True)
     wanted = words[0] if words else ""

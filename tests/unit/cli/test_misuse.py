@@ -99,6 +99,13 @@ def places(tmp_path: Path) -> dict[str, str]:
             1,
             "make room there, or name another --log",
         ),
+        (
+            ["ledger", "read", "3", "--passwort=x"],
+            2,
+            "does not know --passwort=x: did you mean --password? bookie ledger",
+        ),
+        (["ledger", "show", "3", "4"], 2, "`bookie ledger show` does not know 4: bookie ledger show --help shows"),
+        (["ledger", "--deep", "show", "3"], 2, "`bookie ledger` does not know --deep: bookie ledger --help shows"),
         (["workload", "stop", "--log", NOWHERE], 3, "there is no folder "),
         (["workload", "stop", "--log", FILE], 3, "name the one that `run --log` had"),
         (["workload", "run", "--metadata-service-uri", "zk://h/l", "--log", FILE], 2, "can be no folder: File exists"),
