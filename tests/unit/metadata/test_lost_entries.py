@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 
 import pytest
@@ -52,6 +53,16 @@ def test_how_it_came_about_is_noted_too_and_a_note_of_before_says_nothing_of_tha
     assert lost_entries.load(json.dumps(before).encode()) == (act((1, 2)),)
     spoilt = json.dumps([said | {"claims": "afterCrash"}]).encode()
     assert lost_entries.load(spoilt) == ()
+
+
+@given(st.lists(runs_of, max_size=4))
+def test_the_runs_of_all_acts_are_in_order_and_none_touches_the_next(all_runs: list[list[tuple[int, int]]]) -> None:
+    found = lost_entries.merged(act(*runs) for runs in all_runs)
+
+    assert {entry for first, last in found for entry in range(first, last + 1)} == {
+        entry for runs in all_runs for entry, _ in runs
+    }
+    assert all(last + 1 < first for (_, last), (first, _) in itertools.pairwise(found))
 
 
 def test_every_third_entry_of_a_long_ledger_is_one_group() -> None:

@@ -156,6 +156,7 @@ def test_every_cut_of_a_record_is_refused_as_bad_input(stored: bytes) -> None:
         V2_TEXT.replace(b"ensembleSize: 3", b"ensembleSize: 4"),
         V2_TEXT.replace(b"quorumSize: 2\nens", b"quorumSize: 5\nens"),
         V2_TEXT + b"unknownField: 1\n",
+        HEADER + b"3\n\xd8\x80\x80\x80\x80\0" + EXAMPLE_B.split(b"\n", 1)[1][1:],  # its size in six bytes, not one
     ],
 )
 def test_a_broken_record_is_refused_as_bad_input(broken: bytes) -> None:
