@@ -148,8 +148,9 @@ class RocksStore:
         self._is_closed = False
         self._rests_until_s = 0.0
         self._unflushed: list[_Change] = []  # in the order written
+        self._flushed_count = 0  # changes before those
         self._is_stuck = False  # it met a shortage, and says so whatever is asked of it now
-        self._is_flushing = False
+        self._flushing = 0  # flushes under way: the checkpoint's, and those of marks beside it
 
     def write(self, batch: Sequence[PutRow | DeleteRow]) -> None:
         self._write(batch)
@@ -187,7 +188,7 @@ class RocksStore:
         """
         if not self._is_stuck:
             return
-        if self._is_flushing or self._warming or not _has_descriptors(HEADROOM):
+        if self._flushing or self._warming or not _has_descriptors(HEADROOM):
             raise errors.OutOfResources(
                 f"{self._directory}: the index waits for free descriptors; the bookie tries again by itself"
             )
@@ -237,7 +238,8 @@ class RocksStore:
             return
         self._warming += 1
         try:
-            await self._warmers.read(self._look, keys)
+            with contextlib.suppress(errors.OutOfResources):  # no thread now: who looks next waits for the disk himself
+                await self._warmers.read(self._look, keys)
         finally:
             self._warming -= 1
 
@@ -285,8 +287,8 @@ class RocksStore:
     async def flush(self) -> None:
         self._check_rest()
         self._open_anew_if_stuck()
-        count = len(self._unflushed)
-        self._is_flushing = True
+        end_count = self._flushed_count + len(self._unflushed)
+        self._flushing += 1
         try:
             await self._worker.call(self._flush)
         except errors.BookieError:
@@ -294,8 +296,10 @@ class RocksStore:
         except Exception as error:
             raise self._write_failed(error) from error
         finally:
-            self._is_flushing = False
+            self._flushing -= 1
+        count = max(0, end_count - self._flushed_count)  # a flush that began before may have counted some of them
         del self._unflushed[:count]
+        self._flushed_count += count
 
     def _flush(self) -> None:
         self._database.flush(wait=True)
