@@ -31,6 +31,7 @@ from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
 from bookie.storage import run
 from bookie.storage.entrylog import format as log_format
+from bookie.storage.index import HINTS_MAX
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
 from bookie.storage.log_use import LogUse
@@ -72,6 +73,8 @@ async def checkpoint(
         earned = marks()
         is_idle = partition.is_clean and earned == partition.marks
         if is_idle and partition.index.deltas.is_empty:
+            if partition.index.hints > (0 if is_last else HINTS_MAX):
+                await partition.index.flush()  # on a bookie that writes nothing no other flush comes
             return False
         is_last = is_last or is_idle
         partition.rotate(earned)

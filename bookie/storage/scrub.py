@@ -218,6 +218,6 @@ def _load(partition: Partition) -> tuple[LedgerId, EntryId] | None:
 
 def _save(partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:
     try:
-        partition.index.put_meta(_NAME, _POSITION.pack(ledger_id, entry_id))
+        partition.index.put_hint(_NAME, _POSITION.pack(ledger_id, entry_id))
     except errors.DiskFull:
         log.debug("the place of the scrub could not be kept: the index has no space")

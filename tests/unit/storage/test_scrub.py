@@ -13,6 +13,7 @@ from bookie.storage.collect.compactor import Compactor
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
+from bookie.storage.index import HINTS_MAX
 from bookie.storage.location import Location
 from bookie.storage.scrub import Scrubber
 from bookie.storage.scrub_options import ScrubOptions
@@ -201,6 +202,61 @@ async def test_a_pass_that_was_cut_off_anywhere_looks_at_each_entry_once(bench: 
     await bench.life(last)
     assert sum(counts) == 36, counts
     assert len(counts) > 4
+
+
+@story(run)
+async def test_a_bookie_that_writes_nothing_makes_the_place_durable_now_and_then(bench: Bench) -> None:
+    """What is not flushed stays in memory a second time (`runtime.rocksdb`), and is gone with the process."""
+    ledgers, interval = HINTS_MAX + 4_000, 1_000  # entries that are looked at between two checkpoints
+
+    def unflushed(store: EntryStore) -> int:
+        index: Any = store.partitions[0].index.store
+        return len(index._image.batches)
+
+    async def first(store: EntryStore) -> None:
+        for ledger_id in range(ledgers):
+            put(store, ledger_id, 0)
+        await store.flush()
+
+    async def some(store: EntryStore, count: int) -> None:
+        rate = ScrubOptions(interval_ms=1000, entries_per_s=100, bytes_per_s=None)
+        running, most = Running(bench, store, rate), 0
+        while store.stats.scrub_entries < count:
+            await bench.simulation.loop.sleep_ns(10**9)
+            most = max(most, unflushed(store))
+        await running.stop()
+        assert most <= HINTS_MAX + 2 * interval
+
+    async def last(store: EntryStore) -> None:
+        running = Running(bench, store, ScrubOptions(interval_ms=1000, bytes_per_s=None))
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the rest of it")
+        assert 0 < store.stats.scrub_entries <= ledgers - HINTS_MAX
+        await running.stop()
+
+    await bench.life(first)
+    await bench.life(lambda store: some(store, HINTS_MAX + 3 * interval), end=ProcessEnd.POWER_CUT)
+    await bench.life(last)
+
+
+@story(run)
+async def test_an_orderly_stop_of_a_bookie_that_wrote_nothing_keeps_the_place(bench: Bench) -> None:
+    options = ScrubOptions(interval_ms=1000, entries_per_s=20, bytes_per_s=None)
+
+    async def half(store: EntryStore) -> None:
+        await store.flush()  # the marks of this life's journal
+        running = Running(bench, store, options)
+        await bench.simulation.until(lambda: store.stats.scrub_entries >= 80, "half of it")
+        await running.stop()
+
+    async def rest(store: EntryStore) -> None:
+        running = Running(bench, store, options)
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "the rest of it")
+        assert 0 < store.stats.scrub_entries <= 80
+        await running.stop()
+
+    await bench.life(lambda store: stored(bench, store))
+    await bench.life(half)
+    await bench.life(rest)
 
 
 @story(run)
