@@ -10,16 +10,27 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from bookie.base import errors
+
 T = TypeVar("T")
 
 
+def start(thread: threading.Thread) -> None:
+    """Start `thread`. Raises OutOfResources where the system has no room for one more: a limit on the processes of a
+    container counts threads, those of its other programs too."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise errors.OutOfResources(f"{thread.name}: {error}") from error
+
+
 class Worker:
-    """One thread. Calls run in the order they were made; results come back on the caller's loop."""
+    """One thread. Calls run in the order they were made; results come back on the caller's loop. Raises as `start`."""
 
     def __init__(self, name: str) -> None:
         self._calls: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     async def call(self, function: Callable[..., T], *args: object) -> T:
         """Run `function(*args)` in the thread. Cancelling the caller does not stop a call that was made."""

@@ -89,3 +89,28 @@ async def test_no_more_threads_than_reads_and_never_more_than_the_bound() -> Non
     assert threading.active_count() == before + read_pool.THREADS
     pool.stop()
     assert threading.active_count() == before
+
+
+class Refused(threading.Thread):
+    """A thread for which the system has no room once `left` have begun."""
+
+    left = 0
+
+    def start(self) -> None:
+        if not Refused.left:
+            raise RuntimeError("can't start new thread")
+        Refused.left -= 1
+        super().start()
+
+
+@in_a_loop
+async def test_without_room_for_a_thread_a_read_fails_and_a_later_one_has_it() -> None:
+    """A limit on the processes of a container counts threads, and those of its other programs."""
+    pool = ReadPool("test", thread=Refused)
+    Refused.left = 0
+    with pytest.raises(errors.OutOfResources):
+        await asyncio.wait_for(pool.read(read, [(0, 1), (7, 1)]), 30)
+    Refused.left = 1
+    offsets = [7 * number for number in range(read_pool.THREADS * 8)]
+    assert len(await asyncio.wait_for(pool.read(read, spans_at(offsets)), 30)) == len(offsets)
+    pool.stop()
