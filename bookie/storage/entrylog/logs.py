@@ -274,15 +274,21 @@ class EntryLogs:
             return await open_file()
 
     async def remove(self, log_id: int) -> None:
-        """Remove a log that no index row names, durably. Reads of it that are under way still complete."""
+        """Remove a log that no index row names, durably. Reads of it that are under way still complete.
+
+        One that the disk does not remove now is there still, so that the collector finds it again."""
         self.ids.discard(log_id)
         file = self._files.pop(log_id, None)
         if file is not None and log_id in self._reads:
             self._removed[log_id] = file
         elif file is not None:
             await file.close()
-        await self.disk.remove(path_of(self.directory, log_id))
-        await self.disk.sync_dir(self.directory)
+        try:
+            await self.disk.remove(path_of(self.directory, log_id))
+            await self.disk.sync_dir(self.directory)
+        except errors.StorageFailed:
+            self.ids.add(log_id)
+            raise
 
     async def close(self) -> None:
         for file in (*self._files.values(), *self._removed.values()):

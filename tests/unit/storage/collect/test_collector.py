@@ -129,6 +129,29 @@ async def test_a_sync_that_fails_after_a_log_was_removed_is_not_passed_over(benc
     await bench.life(work, end=ProcessEnd.KILL)
 
 
+@story(run, entry_log_bytes_max=4096)
+async def test_a_log_that_the_disk_did_not_remove_goes_with_the_next_run(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for ledger_id in (7, 8):  # a log each
+            await bench.put_all(store, ledger_id, range(5), payload=bytes(2000))
+            await store.flush()
+        store.delete_ledger(LedgerId(7))
+        await store.flush()
+        faults = bench.node.disk_faults
+        faults.fails_path, faults.fails_as = "/ledgers/current", WriteFault.BROKEN
+        faults.fails_at_write = bench.node.disk.writes + 1  # the removal
+        assert await collector.drop_dead_logs(store) == 0
+        assert len(bench.paths(".log")) == 2
+        faults.fails_at_write = 0
+
+        assert await collector.drop_dead_logs(store) == 1
+
+        assert [path[-12:] for path in bench.paths(".log")] == ["00000001.log"]
+        assert await bench.read(store, 8, 0) == entry(8, 0, payload=bytes(2000))
+
+    await bench.life(work)
+
+
 @pytest.mark.parametrize("question", [1, 2])
 @story(run)
 async def test_a_ledger_that_may_be_lost_since_it_was_asked_about_is_kept(bench: Bench, *, question: int) -> None:
