@@ -81,8 +81,9 @@ class Compactor:
         for partition in self._store.partitions:
             disk = self._store.disk_usage(partition.number)
             warn, full = self._store.options.disk_used_warn, self._store.options.disk_used_max
-            done.refused = plan.refusal(kind, disk, warn=warn, full=full, is_forced=is_forced, options=self._options)
-            if done.refused:
+            refusal = plan.refusal(kind, disk, warn=warn, full=full, is_forced=is_forced, options=self._options)
+            if refusal:
+                done.refused = done.refused or refusal  # of the first directory; the others are compacted
                 continue
             for usage in plan.candidates(await survey.survey(partition), rule.threshold):
                 if until_ns is not None and self._clock.monotonic_ns() >= until_ns:

@@ -1,5 +1,7 @@
 """Compaction: what lives moves, what is dead goes, and nobody who reads meanwhile notices."""
 
+import asyncio
+
 import pytest
 
 from bookie.base import errors
@@ -101,6 +103,64 @@ async def test_runs_come_when_they_are_due_and_not_before(bench: Bench) -> None:
         assert await driver.run() is None
 
     await bench.life(work)
+
+
+@story(
+    run,
+    entry_log_bytes_max=16_384,
+    ledger_dirs=("/ledgers", "/index/ledgers"),
+    index_dirs=("/index", "/index/2"),
+)
+async def test_a_directory_that_is_full_is_told_of_and_the_next_one_is_compacted(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for live in (6, 7):  # one in each directory
+            await bench.put_all(store, live, [0], payload=BIG)
+            await bench.put_all(store, live + 2, range(10), payload=BIG)
+            await bench.put_all(store, live + 4, [0], payload=BIG)
+            await store.flush()
+            await bench.put_all(store, live, [1])
+            await store.flush()
+            store.delete_ledger(LedgerId(live + 2))
+        await store.flush()
+        bench.fill("/ledgers", room=1000)
+        await store.flush()
+        await bench.simulation.loop.sleep_ns(11 * 10**9)  # a turn measures the disks
+
+        done = await compactor(bench, store).compact(Kind.MINOR)
+
+        assert done.logs == 1
+        assert "full" in done.refused
+
+    await bench.life(work)
+
+
+@story(run, entry_log_bytes_max=1 << 30, write_cache_bytes_max=1 << 20)
+async def test_copies_take_no_more_memory_than_the_write_cache(bench: Bench) -> None:
+    """A log is copied faster than checkpoints come by themselves."""
+    count, payload, most = 1_000, bytes(5_000), 0
+
+    async def first(store: EntryStore) -> None:
+        for start in range(0, count, 100):
+            await bench.put_all(store, LIVE, range(start, start + 100), payload=payload)
+            await bench.put_all(store, DEAD, range(start, start + 5), payload=payload)
+            await store.flush()
+
+    async def second(store: EntryStore) -> None:
+        nonlocal most
+        (directory,) = store.partitions
+        await collector.collect(store, is_dead)
+        whole = CompactionOptions(
+            entries_per_s=None, minor=CompactionRule(0.98, 60_000), major=CompactionRule(0.99, 600_000)
+        )
+        copying = asyncio.ensure_future(compactor(bench, store, whole).compact(Kind.MINOR))
+        while not copying.done():
+            most = max(most, directory.active.size_bytes)
+            await bench.simulation.loop.sleep_ns(1_000)
+        assert (await copying).entries == count
+
+    await bench.life(first)
+    await bench.life(second)
+    assert 0 < most <= 2 * (1 << 20)
 
 
 @story(run, small)
