@@ -492,3 +492,30 @@ async def test_a_log_stays_while_the_deletion_of_what_was_given_up_in_it_is_on_i
         assert await drop_dead_logs(store) > 0
 
     await bench.life(work)
+
+
+@story(run, entry_log_bytes_max=4096)
+async def test_a_log_with_copies_stays_while_nobody_can_read_where_they_are(bench: Bench) -> None:
+    """The ledger was given up, is here again, and was quarantined: what locates nothing does not say that nothing is
+    there."""
+
+    async def work(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        await bench.put_all(store, GONE, range(4), payload=bytes(700))
+        await store.flush()
+        await give_up(store)
+        for entry_id in range(8):
+            store.add_copied(GONE, EntryId(entry_id), entry(GONE, entry_id, payload=bytes(700)), KEY)
+        await store.flush()
+        await store.flush()  # no delta says it besides
+        location = directory.index.locate(GONE, EntryId(0))
+        assert location is not None
+        await bench.put_all(store, OTHER, range(8), payload=bytes(700))
+        await store.flush()
+        directory.index.put_many([(index.block_key(GONE, EntryId(0)), b"rot")])
+        with pytest.raises(errors.UnknownLedgerState):
+            await store.read(GONE, EntryId(0))
+        await drop_dead_logs(store)
+        assert location.log_id in directory.logs.ids
+
+    await bench.life(work)

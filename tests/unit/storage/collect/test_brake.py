@@ -268,6 +268,29 @@ def test_several_directories_share_one_day() -> None:
     run(story, Bench(brake=BrakeOptions(0.1, 0), **changes))
 
 
+def test_a_day_ends_however_often_it_is_asked_for() -> None:
+    window, minute_ns = Window(0), HOUR_NS // 60
+    window.count(ledgers(3))
+    for minute in range(0, 25 * 60, 10):
+        assert window.at(minute * minute_ns) == ledgers(3)
+    assert window.at(25 * HOUR_NS) == Amount()
+
+
+@story(run)
+async def test_what_goes_counts_for_a_day_from_now_although_nobody_asked_for_hours(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        clock = HandClock()
+        counts = DailyCounts(store.partitions, clock)
+        clock.now_ns += 20 * HOUR_NS
+        counts.count(0, ledgers(3))
+        clock.now_ns += 20 * HOUR_NS
+        assert counts.total() == ledgers(3)
+        clock.now_ns += 5 * HOUR_NS
+        assert counts.total() == Amount()
+
+    await bench.life(work)
+
+
 def test_counts_that_are_none_are_refused() -> None:
     with pytest.raises(errors.CorruptFile):
         Window.load(b"short", 0)

@@ -69,6 +69,8 @@ def test_what_is_asked_for_by_hand_goes_further_only_where_it_was_allowed() -> N
     may = CompactionOptions(minor=CompactionRule(0.2, 0), is_forced_allowed=True, is_forced_when_full=True)
 
     assert plan.refusal(Kind.MINOR, full, warn=0.9, full=0.95, is_forced=True, options=may) == ""
+    on = CompactionOptions(is_forced_allowed=True, is_forced_when_full=True)
+    assert "full" in plan.refusal(Kind.MINOR, full, warn=0.9, full=0.95, is_forced=False, options=on)
     for options in (
         CompactionOptions(minor=CompactionRule(0.2, 0)),
         CompactionOptions(minor=OFF, is_forced_allowed=True),
