@@ -4,7 +4,9 @@ Rot is silent until somebody reads, and by then the other copies may be gone too
 list, a line in the log) and nothing else: the entry answers an I/O error as before, which no quorum takes for a "no",
 and a person or the integrity check gets it back from other bookies. Must never repair, mark or delete anything.
 
-Where it is stands in the index (`scrub`), so that a restart does not begin anew; it is a hint, and not waited for.
+Where it is stands in the index (`scrub`), so that a restart does not begin anew; so does how much of the rest between
+two passes is over (`scrub-rest`), or a bookie that starts again each week would never scrub. Both are hints, and not
+waited for. Nothing is written to a directory that takes no writes any more: its index may lie there, too.
 """
 
 import asyncio
@@ -31,6 +33,9 @@ log = logging.getLogger(__name__)
 
 _NAME = "scrub"
 _POSITION = struct.Struct(">qq")
+_REST_NAME = "scrub-rest"
+_RESTED = struct.Struct(">Q")  # milliseconds
+_REST_PIECES = 168  # an hour of a week: so much of a rest is forgotten at a restart
 _BEGIN = LedgerId(0), EntryId(0)
 _DONE = LedgerId(LEDGER_ID_MAX), EntryId(0)  # this directory, in a pass that goes on in others
 # Read, checked and waited for together.
@@ -62,6 +67,7 @@ class Scrubber:
         self._asked = asyncio.Event()
         self._is_running = False
         self._at = _BEGIN
+        self._rested_ms = _load_rested(self._partitions[0])  # since the last pass, in all lives
         self._pass = _Pass()
         self._bad: dict[tuple[LedgerId, EntryId], BadEntry] = {}
         self._homes: dict[LedgerId, Partition] = {}  # of the ledgers in `_bad`
@@ -111,10 +117,21 @@ class Scrubber:
                 is_asked = False
 
     async def _rest(self) -> None:
-        """Wait until a pass is due or requested."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._options.interval_ms / 1000 if self._options.interval_ms else None):
-                await self._asked.wait()
+        """Wait until a pass is due or requested: as long as this process and those before it have not rested yet."""
+        interval_ms = self._options.interval_ms
+        if not interval_ms:
+            await self._asked.wait()
+        while self._rested_ms < interval_ms and not self._asked.is_set():
+            piece_ms = min(max(1, interval_ms // _REST_PIECES), interval_ms - self._rested_ms)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(piece_ms / 1000):
+                    await self._asked.wait()
+            self._has_rested(self._rested_ms + piece_ms)
+        self._has_rested(0)
+
+    def _has_rested(self, rested_ms: int) -> None:
+        self._rested_ms = rested_ms
+        _put(self._partitions[0], _REST_NAME, _RESTED.pack(rested_ms))
 
     async def _whole_pass(self) -> bool:
         """Do one pass, from the saved position. Return False when a request makes it begin again."""
@@ -216,8 +233,21 @@ def _load(partition: Partition) -> tuple[LedgerId, EntryId] | None:
     return (LedgerId(ledger_id), EntryId(entry_id)) if (ledger_id, entry_id) != _BEGIN else None
 
 
+def _load_rested(partition: Partition) -> int:
+    data = None
+    with contextlib.suppress(errors.StorageFailed):  # then all of the rest is before us
+        data = partition.index.get_meta(_REST_NAME)
+    return int(_RESTED.unpack(data)[0]) if data is not None and len(data) == _RESTED.size else 0
+
+
 def _save(partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:
+    _put(partition, _NAME, _POSITION.pack(ledger_id, entry_id))
+
+
+def _put(partition: Partition, name: str, value: bytes) -> None:
+    if partition.failure is not None:
+        return
     try:
-        partition.index.put_hint(_NAME, _POSITION.pack(ledger_id, entry_id))
-    except errors.DiskFull:
-        log.debug("the place of the scrub could not be kept: the index has no space")
+        partition.index.put_hint(name, value)
+    except (errors.DiskFull, errors.OutOfResources) as error:
+        log.debug("the place of the scrub could not be kept reason=%s", error)

@@ -8,6 +8,8 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
+from bookie.sim.disk import DiskFaults, WriteFault
+from bookie.sim.faults import Dials
 from bookie.sim.node import ProcessEnd
 from bookie.storage.collect.compactor import Compactor
 from bookie.storage.collect.plan import Kind
@@ -18,7 +20,7 @@ from bookie.storage.location import Location
 from bookie.storage.scrub import Scrubber
 from bookie.storage.scrub_options import ScrubOptions
 from bookie.storage.store import EntryStore
-from storage_support import KEY, Bench, entry, put, run
+from storage_support import KEY, Bench, entry, options, put, run
 from story_support import story
 
 FAST = ScrubOptions(interval_ms=0, bytes_per_s=None)
@@ -257,6 +259,52 @@ async def test_an_orderly_stop_of_a_bookie_that_wrote_nothing_keeps_the_place(be
     await bench.life(lambda store: stored(bench, store))
     await bench.life(half)
     await bench.life(rest)
+
+
+@story(run)
+async def test_a_bookie_that_starts_again_before_a_pass_is_due_scrubs_all_the_same(bench: Bench) -> None:
+    """Nodes are exchanged once a week, and a pass comes once a week."""
+    options = ScrubOptions(interval_ms=168_000, bytes_per_s=None)
+    passes = []
+
+    async def most_of_a_week(store: EntryStore) -> None:
+        if not passes:
+            await stored(bench, store)
+        running = Running(bench, store, options)
+        await bench.simulation.loop.sleep_ns(150 * 10**9)
+        passes.append(store.stats.scrub_passes)
+        await running.stop()
+
+    for _ in range(5):
+        await bench.life(most_of_a_week)
+    assert passes == [0, 1, 1, 1, 1]
+
+
+def test_beside_a_directory_that_failed_the_scrub_goes_on_and_writes_nothing_there() -> None:
+    """Its index lies there too, and an index that cannot be written stops the node."""
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
+    bench = Bench(dials=Dials(disk=lambda name: faults))
+    bench.node.image.add_volume("/ledgers1")
+    bench.options = options(ledger_dirs=("/ledgers", "/ledgers1"), index_dirs=())
+
+    async def story(bench: Bench) -> None:
+        async def life(store: EntryStore) -> None:
+            await stored(bench, store)
+            await bench.put_all(store, 5, [0])
+            faults.fails_path = "/ledgers1"
+            faults.fails_at_write = bench.node.disk.writes + 1
+            with pytest.raises(errors.PartitionFailed):
+                await store.flush()
+            running = Running(bench, store)
+            await running.whole_pass()
+            assert running.scrubber.report().entries_checked == 160
+            assert not bench.failures
+            await running.stop()
+            faults.fails_at_write = 0
+
+        await bench.life(life, end=ProcessEnd.KILL)
+
+    run(story, bench)
 
 
 @story(run)
