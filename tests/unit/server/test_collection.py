@@ -84,10 +84,12 @@ def test_a_run_that_cannot_be_finished_is_tried_again(
 
     monkeypatch.setattr(collector, "collect", fails)
 
+    compactor = FakeCompactor()
     with pytest.raises(Enough):
-        asyncio.run(collection(interval_ms=1).run())
+        asyncio.run(collection(compactor, interval_ms=1).run())
 
     assert len(runs) == 3
+    assert compactor.turns == 2  # compaction asks the metadata store nothing, and makes room
 
 
 def test_a_disk_that_failed_ends_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:

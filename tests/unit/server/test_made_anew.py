@@ -1,4 +1,5 @@
-"""A deleted ledger whose id is used again while the metadata store's answer about it is on its way to the collector."""
+"""A deleted ledger whose id is used again while the metadata store's answer about it is on its way to the collector;
+and one that is so new that the server which is asked does not have it yet."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
@@ -44,15 +46,38 @@ class Late:
                     await self._meanwhile()
 
 
+class Behind:
+    """A server of the metadata store that does not have the ledger yet, until it is told to catch up."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._is_behind = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def sync(self, path: str) -> None:
+        await self._store.sync(path)
+        self._is_behind = False
+
+    async def get(self, path: str) -> Any:
+        if self._is_behind and path in paths.ledger_paths(ROOT, LEDGER):
+            raise errors.NodeMissing(path)
+        return await self._store.get(path)
+
+
 async def deleted(bench: Bench, store: EntryStore, *, at: int, meanwhile: Callable[[], Awaitable[None]]) -> int:
     """Collect once; return how many ledgers went."""
+    return await collected(bench, store, lambda mine: Late(mine, at, meanwhile))
+
+
+async def collected(bench: Bench, store: EntryStore, seen_through: Callable[[MetadataStore], Any]) -> int:
     mine = await bench.node.world.metadata_stores.connect(URI)
     instance_id = await cluster.ensure_cluster(mine, URI, bench.node.world.entropy)
-    late: Any = Late(mine, at, meanwhile)
     nobody: Any = None
     driver = Collection(
         store,
-        LedgerStore(late, ROOT),
+        LedgerStore(seen_through(mine), ROOT),
         nobody,
         nobody,
         instance_id,
@@ -112,5 +137,20 @@ async def test_what_came_before_the_question_does_not_keep_a_ledger(bench: Bench
 
         assert await deleted(bench, store, at=1, meanwhile=comes) == 1
         assert store.facts(LEDGER) is None
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_a_ledger_that_the_server_which_is_asked_does_not_have_yet_is_kept(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        theirs = await bench.node.world.metadata_stores.connect(URI)
+        await cluster.ensure_cluster(theirs, URI, bench.node.world.entropy)
+        await theirs.create(paths.ledger_path(ROOT, LEDGER), b"a record", parents=True)
+        await bench.put_all(store, LEDGER, [0])
+
+        assert await collected(bench, store, Behind) == 0
+
+        assert await bench.read(store, LEDGER, 0) == entry(LEDGER, 0)
 
     await bench.life(work)
