@@ -8,7 +8,7 @@ from bookie.base.ids import EntryId, LedgerId
 from bookie.ports.disk import BLOCK_BYTES
 from bookie.sim.node import ProcessEnd
 from bookie.storage.store import EntryStore
-from storage_support import KEY, Bench, Outcome, entry, explicit_lac, put, run
+from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run
 from story_support import story
 
 LEDGER = LedgerId(7)
@@ -530,3 +530,35 @@ async def test_an_entry_log_that_is_gone_is_an_error_and_its_entries_are_not_cou
 
     await bench.life(after)
     assert [path.rsplit("/", 1)[1] for path in bench.paths(".log")] == ["00000001.log"]  # ids never come back
+
+
+@story(run, ledger_dirs=("/ledgers", "/index/ledgers"), index_dirs=("/index", "/index/2"))
+async def test_what_a_directory_has_checkpointed_is_not_replayed_because_another_one_has_not(bench: Bench) -> None:
+    """The journal is read from the least mark on. A fence and a key in it may be those of a ledger that was deleted
+    since, and made anew."""
+
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 6, [0])
+        await bench.put_all(store, 7, [0])  # lives in the second directory
+        await bench.fence(store, 7)
+        bench.fill("/ledgers")
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        store.delete_ledger(LedgerId(7))
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        await bench.put_all(store, 7, [1], key=OTHER_KEY, is_recovery=True)
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+
+    async def second(store: EntryStore) -> None:
+        facts = store.facts(LedgerId(7))
+        assert facts is not None
+        assert (facts.master_key, facts.is_fenced) == (OTHER_KEY, False)
+        assert store.quarantined == {}
+        assert await store.entry_ranges(LedgerId(7)) == [(1, 1)]
+        assert await bench.read(store, 6, 0) == entry(6, 0)
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    bench.make_room("/ledgers")
+    await bench.life(second)

@@ -96,6 +96,21 @@ async def test_a_mix_is_acknowledged_by_the_sync_and_not_before_and_is_there_aft
     await bench.life(check)
 
 
+@story(run)
+async def test_who_watches_a_ledger_hears_of_a_lac_that_comes_in_a_mix(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for ledger_id in MIXED:
+            await bench.put_all(store, ledger_id, [0])
+        heard: list[int] = []
+        store.watch_lac(MIXED[1], heard.append)
+        done = Outcome()
+        put_mix(store, 3, done)
+        await bench.settle(done)
+        assert heard == [2]
+
+    await bench.life(work)
+
+
 def test_an_add_is_not_plain_while_the_key_of_its_ledger_is_on_its_way_to_the_disk() -> None:
     """Without data in the journal the key is, and is durable before the first acknowledgement."""
 
@@ -678,6 +693,21 @@ async def test_sockets_wait_before_adds_are_refused_also_while_no_checkpoint_has
         await store.flush()
         await store.room()
         assert not store.is_congested
+
+    await bench.life(work)
+
+
+@story(run, write_cache_bytes_max=16_384)
+async def test_sockets_wait_where_adds_of_several_ledgers_fill_the_write_cache_together(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for ledger_id in MIXED:
+            await bench.put_all(store, ledger_id, [0])
+        done = [Outcome()]
+        while not store.is_congested:
+            put_mix(store, len(done), done[-1])
+            done.append(Outcome())
+        await store.room()
+        assert store.stats.checkpoints, "they ask for one"
 
     await bench.life(work)
 
