@@ -562,3 +562,57 @@ async def test_what_a_directory_has_checkpointed_is_not_replayed_because_another
     await bench.life(first, end=ProcessEnd.POWER_CUT)
     bench.make_room("/ledgers")
     await bench.life(second)
+
+
+@story(run)
+async def test_what_begins_a_new_incarnation_is_durable_or_does_not_begin(bench: Bench) -> None:
+    """After a loss the marks of what is left are the only proof of what was there; read-only will not do."""
+
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(6))
+
+    async def second(store: EntryStore) -> None:
+        assert await store.entry_ranges(LedgerId(7)) == [(0, 5)]
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    bench.fill("/ledgers")
+    with pytest.raises(errors.DiskFull):
+        await bench.life(second, accept_loss=True)
+    await bench.life(second, end=ProcessEnd.KILL)  # without a loss it serves what it has, read-only
+    bench.make_room("/ledgers")
+    await bench.life(second, accept_loss=True)
+
+
+@story(run, ledger_dirs=("/ledgers", "/index/ledgers"), index_dirs=("/index", "/index/2"))
+async def test_a_start_keeps_the_journal_for_a_directory_that_had_no_space(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        for ledger_id in (6, 7):  # one in each directory
+            await bench.put_all(store, ledger_id, range(6))
+
+    async def second(store: EntryStore) -> None:
+        for ledger_id in (6, 7):
+            assert await store.entry_ranges(LedgerId(ledger_id)) == [(0, 5)]
+
+    await bench.life(first, end=ProcessEnd.POWER_CUT)
+    bench.fill("/ledgers")
+    await bench.life(second, end=ProcessEnd.KILL)
+    bench.make_room("/ledgers")
+    await bench.life(second)
+
+
+@story(run)
+async def test_after_a_loss_a_journal_that_ends_before_the_mark_is_read_as_far_as_it_goes(bench: Bench) -> None:
+    async def first(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(6))
+
+    async def second(store: EntryStore) -> None:
+        assert await store.entry_ranges(LedgerId(7)) == [(0, 5)]
+        await bench.put_all(store, 7, [6])
+
+    await bench.life(first)
+    file = bench.image(".journal")
+    for data in (file.data, file.durable):
+        del data[4096:]
+    with pytest.raises(errors.CorruptFile):
+        await bench.life(second)
+    await bench.life(second, accept_loss=True)
