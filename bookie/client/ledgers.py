@@ -105,6 +105,14 @@ class LedgerStore:
         found = await self.stored(ledger_id)
         return serde.load_ledger(found.data, found.created_ms), found.version
 
+    async def get_again(self, ledger_id: LedgerId, known: LedgerMetadata) -> tuple[LedgerMetadata, int]:
+        """As `get`, for who had the record `known`. Raises LedgerMissing also when another ledger has the id now: what
+        was found of the first one must not be written into it."""
+        metadata, version = await self.get(ledger_id)
+        if known.was_replaced_by(metadata):
+            raise errors.LedgerMissing(f"ledger {ledger_id} was deleted, and another one made anew under its id")
+        return metadata, version
+
     async def put(
         self, ledger_id: LedgerId, metadata: LedgerMetadata, version: int, *, provided: Sequence[CheckOp] = ()
     ) -> int:

@@ -160,6 +160,13 @@ class LedgerMetadata:
         """True when `bookie_id` is in the last ensemble, which takes the adds."""
         return bookie_id in self.last_segment.bookies
 
+    def was_replaced_by(self, stored: "LedgerMetadata") -> bool:
+        """Return True when `stored`, which stands under this ledger's id, is of another ledger: this one was deleted,
+        and that one made with its id. What never changes tells, and the time where both are known."""
+        mine = (self.ensemble_size, self.write_quorum, self.ack_quorum, self.digest_type, self.password)
+        other = (stored.ensemble_size, stored.write_quorum, stored.ack_quorum, stored.digest_type, stored.password)
+        return mine != other or (min(self.ctime_ms, stored.ctime_ms) >= 0 and self.ctime_ms != stored.ctime_ms)
+
     # ---- transitions -------------------------------------------------------------------------------------------------
 
     def with_ensemble(self, first_entry: EntryId, bookies: tuple[BookieId, ...]) -> "LedgerMetadata":

@@ -32,6 +32,7 @@ ASPECTS: dict[str, tuple[dict[str, bool], str]] = {
     "fill": ({"filling": True}, "bookies fill their holes; in the end every replica is there and equal"),
     "gated": ({"gated": True}, "bookies that lost volumes wait for a grant: late, twice, or too old"),
     "varied": ({"varied": True}, "passwords, tails, deletions, ack quorums of one"),
+    "anew": ({"remaking": True}, "ledgers are deleted, and others made under their ids"),
     "twins": ({"doubling": True}, "bookies are made again while their old processes live"),
     "bound": ({"doubting": True}, "phase one by a bound: bookies doubt every ledger, and examine it later"),
     "no-fence": ({"guard_fence": False}, "take the fence of phase one away (BP-46)"),

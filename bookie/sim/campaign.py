@@ -29,6 +29,8 @@ ROTA: tuple[tuple[str, ...], ...] = (
     ("replicate",),
     ("auto", "retire", "varied"),
     ("auto", "retire", "surplus"),
+    ("anew",),
+    ("auto", "retire", "varied", "anew"),
     ("gated",),
     ("varied",),
     ("varied", "gated"),

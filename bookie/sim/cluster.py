@@ -318,6 +318,7 @@ class SimCluster:
         self.simulation.keeper.observers.append(self._metadata_changed)
         self._machines = {node.machine: node for node in self.bookies.values()}
         self.wiretap = Wiretap(self.simulation.violation, self.metadata_of, self._is_replaced)
+        self.ledger_observers.append(self.wiretap.metadata_changed)
         if wiretap:
             self.simulation.fabric.taps.append(self.wiretap)
 

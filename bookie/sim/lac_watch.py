@@ -37,6 +37,11 @@ class LacWatch:
         """Check this ledger no more: its answers are not seen."""
         self._ledgers[ledger_id] = _Ledger(ack_quorum=0)
 
+    def made_anew(self, ledger_id: LedgerId) -> None:
+        """Begin again with a ledger that was made under a deleted one's id."""
+        self._ledgers.pop(ledger_id, None)
+        self._acked = defaultdict(set, {key: who for key, who in self._acked.items() if key[0] != ledger_id})
+
     def told(self, ledger_id: LedgerId, lac: int, where: str) -> None:
         """Check a LAC that a bookie was told; `where` says in what."""
         ledger = self._ledgers.get(ledger_id)

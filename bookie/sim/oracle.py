@@ -3,6 +3,9 @@
 Its facts come from outside the product: from the applications (`acknowledged`, `read`, `confirmed`) and the metadata
 store (`metadata_changed`). Rules: spec/bp46.md#S1 to S6, S14, S16; each broken one is reported once per ledger. Pure:
 facts in, violations out through `report`.
+
+A ledger that was deleted and made anew under its id is another one: what was promised of the first binds none after it.
+Its password tells which it is (`life_of`).
 """
 
 import hashlib
@@ -11,6 +14,14 @@ from dataclasses import dataclass, field
 
 from bookie.base.ids import EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
+
+# The password of a ledger that was made anew begins so, and no two have the same.
+LIFE = b"life "
+
+
+def life_of(password: bytes) -> bytes:
+    """Return what tells ledgers of one id apart: b"" for the first one."""
+    return password if password.startswith(LIFE) else b""
 
 
 def digest(payload: bytes) -> str:
@@ -48,21 +59,25 @@ class Oracle:
     """`report(text)` is called for each violation."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        self.ledgers: dict[LedgerId, LedgerHistory] = {}
+        self.ledgers: dict[LedgerId, LedgerHistory] = {}  # the first of each id
+        self._anew: dict[tuple[LedgerId, bytes], LedgerHistory] = {}  # those made anew, by their lives
+        self._stored: dict[LedgerId, bytes] = {}  # the life of the one that was stored last
         self.entries_acknowledged = 0
         self.entries_read = 0
         self._report = report
 
-    def history(self, ledger_id: LedgerId) -> LedgerHistory:
+    def history(self, ledger_id: LedgerId, life: bytes = b"") -> LedgerHistory:
+        if life:
+            return self._anew.setdefault((ledger_id, life), LedgerHistory(ledger_id))
         if ledger_id not in self.ledgers:
             self.ledgers[ledger_id] = LedgerHistory(ledger_id)
         return self.ledgers[ledger_id]
 
     # ---- what applications were told --------------------------------------------------------------------------------
 
-    def acknowledged(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
+    def acknowledged(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes, life: bytes = b"") -> None:
         """Note that a writer's entry was acknowledged: it must be readable for ever (spec/bp46.md#S1)."""
-        history = self.history(ledger_id)
+        history = self.history(ledger_id, life)
         self.entries_acknowledged += 1
         if entry_id in history.acknowledged:
             self._report(f"S5: ledger {ledger_id} acknowledged entry {entry_id} twice")
@@ -71,9 +86,9 @@ class Oracle:
             self._report(f"S1: ledger {ledger_id} ends at {history.end} and acknowledged entry {entry_id} after it")
         self._compare(history, entry_id)
 
-    def read(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> None:
+    def read(self, ledger_id: LedgerId, entry_id: EntryId, payload: bytes, life: bytes = b"") -> None:
         """Check an entry that a reader got within its confirmed range (spec/bp46.md#S3, S5)."""
-        history = self.history(ledger_id)
+        history = self.history(ledger_id, life)
         self.entries_read += 1
         found = digest(payload)
         before = history.read.setdefault(entry_id, found)
@@ -88,11 +103,11 @@ class Oracle:
         if read is not None and acknowledged is not None and read != acknowledged:
             self._report(f"S2: ledger {history.ledger_id} entry {entry_id} is not what was acknowledged")
 
-    def confirmed(self, ledger_id: LedgerId, entry_id: EntryId, previous: EntryId) -> None:
+    def confirmed(self, ledger_id: LedgerId, entry_id: EntryId, previous: EntryId, life: bytes = b"") -> None:
         """Check the LAC that one reader got after `previous`: a reader's LAC never goes back."""
         if entry_id < previous:
             self._report(f"LAC: a reader of ledger {ledger_id} was told {entry_id} after {previous}")
-        history = self.history(ledger_id)
+        history = self.history(ledger_id, life)
         history.confirmed = max(history.confirmed, entry_id)
         if history.is_after_the_end(entry_id):
             self._report(f"S1: ledger {ledger_id} ends at {history.end} and a reader was told LAC {entry_id}")
@@ -105,10 +120,11 @@ class Oracle:
 
     def metadata_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
         """Check a ledger's metadata, which was just stored; None: deleted."""
-        history = self.history(ledger_id)
         if metadata is None:
-            history.is_deleted = True
+            self.history(ledger_id, self._stored.get(ledger_id, b"")).is_deleted = True
             return
+        life = self._stored[ledger_id] = life_of(metadata.password)
+        history = self.history(ledger_id, life)
         before, history.metadata = history.metadata, metadata
         # Earlier segments may change: an evacuation puts others in the places of those who left.
         if before is not None and metadata.state is LedgerState.OPEN and metadata.last_segment != before.last_segment:
@@ -141,12 +157,12 @@ class Oracle:
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def verified(self, ledger_id: LedgerId, entries: dict[EntryId, bytes]) -> None:
+    def verified(self, ledger_id: LedgerId, entries: dict[EntryId, bytes], life: bytes = b"") -> None:
         """Check what a last reader of the whole closed ledger got: `entries` (spec/bp46.md#S2, S3, S5)."""
-        history = self.history(ledger_id)
+        history = self.history(ledger_id, life)
         assert history.closed is not None, f"ledger {ledger_id} was verified before it was closed"
         for entry_id, payload in entries.items():
-            self.read(ledger_id, entry_id, payload)
+            self.read(ledger_id, entry_id, payload, life)
         expected, length = list(range(history.closed[0] + 1)), sum(map(len, entries.values()))
         if list(entries) == expected and length != history.closed[1]:
             self._report(f"S5: ledger {ledger_id} is said to have {history.closed[1]} bytes and gave {length}")

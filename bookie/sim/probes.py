@@ -60,7 +60,9 @@ ANSWERS: dict[str, str] = {
 ENDED_EMPTY = "a ledger ended without an entry"
 MANY_SEGMENTS = "a ledger had four segments or more"
 ENDED_ELSEWHERE = "a recovery ended a ledger on other bookies than it found"
-SHAPES = (ENDED_EMPTY, MANY_SEGMENTS, ENDED_ELSEWHERE)
+MADE_ANEW = "a ledger was made anew under the id of a deleted one"
+ENDED_ANEW = "a ledger that was made anew was recovered"
+SHAPES = (ENDED_EMPTY, MANY_SEGMENTS, ENDED_ELSEWHERE, MADE_ANEW, ENDED_ANEW)
 
 NAMES = (*LINES, *ANSWERS, *SHAPES)
 
@@ -73,6 +75,7 @@ class Probes(logging.Handler):
         self.reached: Counter[str] = Counter()
         self._of_line: dict[str, tuple[str, ...]] = {}  # by the whole text of a line: few, and each comes often
         self._metadata: dict[LedgerId, LedgerMetadata] = {}
+        self._deleted: set[LedgerId] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         text = str(record.msg)
@@ -91,14 +94,19 @@ class Probes(logging.Handler):
     def metadata_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
         before = self._metadata.pop(ledger_id, None)
         if metadata is None:
+            self._deleted.add(ledger_id)
             return
         self._metadata[ledger_id] = metadata
+        if before is None and ledger_id in self._deleted:
+            self.reached[MADE_ANEW] += 1
         if len(metadata.segments) >= 4:
             self.reached[MANY_SEGMENTS] += 1
         if before is None or metadata.state is not LedgerState.CLOSED or before.state is LedgerState.CLOSED:
             return
         if metadata.last_entry < 0:
             self.reached[ENDED_EMPTY] += 1
+        if before.state is LedgerState.IN_RECOVERY and ledger_id in self._deleted:
+            self.reached[ENDED_ANEW] += 1
         if before.state is LedgerState.IN_RECOVERY and metadata.segments != before.segments:
             self.reached[ENDED_ELSEWHERE] += 1
 

@@ -50,6 +50,7 @@ class Replicas:
         """Take the ledger's metadata, which was just stored; None: deleted. Check each bookie that it newly names."""
         before = self._metadata.pop(ledger_id, None)
         if metadata is None:
+            self._promises = [each for each in self._promises if each.ledger_id != ledger_id]
             return
         self._metadata[ledger_id] = metadata
         if before is None:

@@ -66,6 +66,7 @@ class Aspects:
     `varied`: passwords, tails, deletions; an ack quorum of one in some runs, in which no bookie loses anything.
     `recovering`: auto-recovery of ours runs in processes that are killed, and in bookies; bookies join; in the end
     every replica is there and equal.
+    `remaking`: applications delete ledgers, and make others under their ids.
     `filling`: bookies fill their holes, and in the end every replica is there and equal; none is spare, and none rots.
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
@@ -88,6 +89,7 @@ class Aspects:
     doubting: bool = False
     gated: bool = False
     varied: bool = False
+    remaking: bool = False
     without: frozenset[str] = frozenset()
 
 
@@ -184,6 +186,8 @@ def _drawn(seed: int, about: Aspects) -> tuple[faults.Swarm, SimSettings, worklo
         plan = dataclasses.replace(plan, ensemble_size=3, write_quorum=3, ack_quorum=2)
     if about.crowding:
         plan = workload.crowded(random.Random(f"crowd {seed}"), plan)
+    if about.remaking:
+        plan = workload.remaking(random.Random(f"remakers {seed}"), plan)
     if about.demanding:
         demands = random.Random(f"demands {seed}")
         plan = workload.demanding(demands, plan)
@@ -281,8 +285,8 @@ async def _story(
             await actor.stop(timeout_s=60)
     for leaving in retirements:
         leaving.replicas.check_all()
-    left = [each for each in load.ledgers if each not in load.deleted or cluster.metadata_of(each) is not None]
-    await workload.verify(cluster, left, password=load.plan.password)
+    left = load.left()
+    await workload.verify(cluster, left, password=load.password)
     for actor in actors:
         if isinstance(actor, fleet_recovery.FleetRecovery):
             await actor.settle(left)

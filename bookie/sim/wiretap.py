@@ -18,7 +18,8 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.sim.lac_watch import LacWatch
 from bookie.sim.network import SimStream, Tap
-from bookie.wire import entry, runs, v3
+from bookie.sim.oracle import life_of
+from bookie.wire import digest, entry, runs, v3
 from bookie.wire.codes import V3_FIRST_BYTE
 from bookie.wire.framing import FrameSplitter
 from bookie.wire.messages import (
@@ -66,6 +67,12 @@ class _Bookie:
     taken: dict[LedgerId, None] = field(default_factory=dict)  # ledgers with an acknowledged entry
     fenced: dict[LedgerId, int] = field(default_factory=dict)  # ledger -> the moment of the answer
 
+    def forget(self, ledger_id: LedgerId) -> None:
+        """Begin again with a ledger that was made under a deleted one's id."""
+        self.acknowledged = {key: is_kept for key, is_kept in self.acknowledged.items() if key[0] != ledger_id}
+        self.taken.pop(ledger_id, None)
+        self.fenced.pop(ledger_id, None)
+
     def acknowledge(self, ledger_id: LedgerId, entry_id: EntryId, *, is_kept: bool) -> None:
         self.acknowledged[ledger_id, entry_id] = is_kept or self.acknowledged.get((ledger_id, entry_id), False)
         self.taken[ledger_id] = None
@@ -101,6 +108,7 @@ class Wiretap(Tap):
         self._conversations: defaultdict[SimStream, _TappedConnection] = defaultdict(_TappedConnection)
         self._moment = 0
         self._lacs = LacWatch(report, metadata_of)
+        self._lives: dict[LedgerId, bytes] = {}  # of those made anew: which it is now
         self.messages = 0
         self.mixed_adds = 0  # that a bookie was given together, of many ledgers (`AddMix`)
         # Told each answer, with its question.
@@ -111,6 +119,23 @@ class Wiretap(Tap):
         """Whether the bookie acknowledged the entry to anybody, in this life or one before, while the process that did
         so had no successor (docs/INTEGRITY.md, two processes of one id)."""
         return bookie in self._bookies and self._bookies[bookie].acknowledged.get((ledger_id, entry_id), False)
+
+    def metadata_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
+        """Take the ledger's metadata, which was just stored. What bookies said of a deleted one binds nobody in the
+        one that was made anew under its id."""
+        life = b"" if metadata is None else life_of(metadata.password)
+        if life and life != self._lives.get(ledger_id):
+            self._lives[ledger_id] = life
+            self._lacs.made_anew(ledger_id)
+            for bookie in self._bookies.values():
+                bookie.forget(ledger_id)
+
+    def _is_of_another(self, request: Incoming | None) -> bool:
+        """Return whether a request is about a ledger that had this one's id before: its key tells."""
+        if not isinstance(request, AddRun | ReadRequest | WriteLacRequest) or not request.master_key:
+            return False
+        life = self._lives.get(request.ledger_id)
+        return life is not None and request.master_key != digest.master_key(life)
 
     def received(self, stream: SimStream, data: bytes) -> None:
         conversation = self._conversations[stream]
@@ -138,6 +163,8 @@ class Wiretap(Tap):
 
         Version 2's answers are not decoded here, so its ledgers are let be, also where it writes a LAC in version 3.
         """
+        if self._is_of_another(request):
+            return
         if isinstance(request, AddRun) and request.version != v3.VERSION:
             self._lacs.let_be(request.ledger_id)
         elif isinstance(request, AddRun) and not request.is_recovery:
@@ -162,6 +189,8 @@ class Wiretap(Tap):
                 self.refusals[f"{_kind(request)} {response.status.name}"] += 1
             if self.listener is not None and request is not None:
                 self.listener(stream, request, response)
+            if self._is_of_another(request):
+                continue
             if isinstance(request, AddRun) and isinstance(response, AddResponse):
                 self._added(stream.host, conversation, request, response, arrived)
             elif isinstance(request, ForceRequest) and isinstance(response, ForceResponse):

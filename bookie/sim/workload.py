@@ -19,8 +19,12 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client.read.reader import LedgerReader
 from bookie.client.write.writer import LedgerWriter
-from bookie.sim.cluster import ClientNode, SimCluster
+from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
 from bookie.sim.node import NodeCrashed, ended
+from bookie.sim.oracle import LIFE, life_of
+from bookie.wire.digest import DigestType
+
+_LOOKS_MAX, _LOOK_S = 40, 0.5  # a bookie collects every seven seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class WorkloadShape:
     password: bytes = b""
     tail_percent: int = 0  # of reads: by following the tail
     deleters: int = 0
+    remakers: int = 0
     ledgers_at_once: int = 1  # which one writer writes in step
 
 
@@ -101,6 +106,11 @@ def varied(random_: random.Random, plan: WorkloadShape, *, is_lone: bool) -> Wor
     )
 
 
+def remaking(random_: random.Random, plan: WorkloadShape) -> WorkloadShape:
+    """Return the plan with applications that delete ledgers and make them anew under their ids."""
+    return dataclasses.replace(plan, remakers=random_.choice((1, 2, 3)), recoverers=max(1, plan.recoverers))
+
+
 def client_options(random_: random.Random) -> dict[str, Any]:
     """Draw settings of clients that most applications leave alone."""
     return {
@@ -122,6 +132,7 @@ class Workload:
         self.ledgers: list[LedgerId] = []
         self.counts: Counter[str] = Counter()
         self.deleted: set[LedgerId] = set()  # that somebody asked for, at least
+        self.applications: list[Application] = []
         self.is_stopping = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -130,6 +141,7 @@ class Workload:
         loop = self.cluster.simulation.loop
         for name in self.names:
             application = Application(self, name, self.cluster.simulation.random(name))
+            self.applications.append(application)
             self._tasks.append(loop.create_task(application.run(name.partition("-")[0]), name=name))
 
     def _all_names(self) -> list[str]:
@@ -139,8 +151,23 @@ class Workload:
             "reader": plan.readers,
             "recoverer": plan.recoverers,
             "deleter": plan.deleters,
+            "remaker": plan.remakers,
         }
         return [f"{kind}-{number}" for kind, count in counts.items() for number in range(count)]
+
+    def password(self, ledger_id: LedgerId) -> bytes:
+        """Return the password of the ledger that has this id now."""
+        metadata = self.cluster.metadata_of(ledger_id)
+        return self.plan.password if metadata is None else metadata.password
+
+    def is_in_use(self, ledger_id: LedgerId) -> bool:
+        """Return whether somebody writes to a ledger, or makes it anew."""
+        return any(ledger_id in each.using for each in self.applications)
+
+    def left(self) -> list[LedgerId]:
+        """Return the ledgers that must be there in the end."""
+        stored = self.cluster.metadata_of
+        return [each for each in self.ledgers if each not in self.deleted or stored(each) is not None]
 
     async def stop(self, *, timeout_s: float) -> None:
         """Let every application finish what it does now. Raises Defect naming those that cannot."""
@@ -161,10 +188,12 @@ class Application:
         self.random = random_
         self.durability = workload.cluster.simulation.random(f"{name} durability")
         self.process: ClientNode
+        self.using: list[LedgerId] = []  # ledgers that it writes to now
 
     async def run(self, kind: str) -> None:
         write = self.write if self.workload.plan.ledgers_at_once == 1 else self.write_in_step
-        work = {"writer": write, "reader": self.read, "recoverer": self.recover, "deleter": self.delete}[kind]
+        works = {"writer": write, "reader": self.read, "recoverer": self.recover, "deleter": self.delete}
+        work = {**works, "remaker": self.remake}[kind]
         while not self.workload.is_stopping:
             try:
                 self.process = await self.cluster.client(self.name)
@@ -173,6 +202,8 @@ class Application:
                         await self.process(work(self.process))
                     except BookieError:
                         await self.pause()
+                    finally:
+                        self.using.clear()
             except (NodeCrashed, BookieError):
                 await self.pause()
                 if self.process.node.life is not None:
@@ -191,6 +222,11 @@ class Application:
         can_defer = plan.ensemble_size == plan.write_quorum and process.options.protocol_version == 3
         is_deferred = can_defer and self.durability.randrange(100) < plan.deferred_percent
         writer = await self.create(process, is_deferred=is_deferred)
+        await self.fill(writer, is_deferred=is_deferred)
+
+    async def fill(self, writer: LedgerWriter, *, is_deferred: bool = False) -> None:
+        """Append to a new ledger, and perhaps close it."""
+        plan = self.workload.plan
         unforced: dict[EntryId, bytes] | None = {} if is_deferred else None
         window = asyncio.Semaphore(plan.in_flight_max)
         try:
@@ -219,6 +255,7 @@ class Application:
             password=plan.password,
         )
         self.workload.ledgers.append(writer.id)
+        self.using.append(writer.id)
         return writer
 
     async def write_in_step(self, process: ClientNode) -> None:
@@ -261,7 +298,7 @@ class Application:
                 self.forced(writer, unforced, await writer.force())
             return
         entry_id = await (writer.add_confirmed_entry(payload) if wants_told else writer.append(payload))
-        self.oracle.acknowledged(writer.id, entry_id, payload)
+        self.oracle.acknowledged(writer.id, entry_id, payload, life_of(writer.metadata.password))
 
     def forced(self, writer: LedgerWriter, unforced: dict[EntryId, bytes], last: EntryId) -> None:
         """Tell the oracle which entries a force acknowledged: with deferred sync only a force promises anything."""
@@ -276,51 +313,92 @@ class Application:
             await self.pause()
             return
         ledger_id = self.random.choice(self.workload.ledgers[-6:])
-        reader = await process.client.open_no_recovery(ledger_id, self.workload.plan.password)
+        password = self.workload.password(ledger_id)
+        life = life_of(password)
+        reader = await process.client.open_no_recovery(ledger_id, password)
         try:
             if self.durability.randrange(100) < self.workload.plan.tail_percent:
-                await self.tail(reader)
+                await self.tail(reader, life)
             confirmed = reader.last_confirmed
             for _ in range(self.random.randint(1, 5)):
-                self.oracle.confirmed(ledger_id, reader.last_confirmed, confirmed)
+                self.oracle.confirmed(ledger_id, reader.last_confirmed, confirmed, life)
                 confirmed = reader.last_confirmed
                 if confirmed >= 0:
                     first = self.random.randint(0, confirmed)
-                    with self.no_denial(ledger_id):
+                    with self.no_denial(ledger_id, life):
                         async for entry in reader.read_stream(first, min(confirmed, first + 10)):
-                            self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
+                            self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload), life)
                 await self.pause()
                 await reader.read_last_confirmed()
         finally:
             await reader.close()
 
     @contextlib.contextmanager
-    def no_denial(self, ledger_id: LedgerId) -> Iterator[None]:
+    def no_denial(self, ledger_id: LedgerId, life: bytes) -> Iterator[None]:
         """Within the body confirmed entries are read: that one is not there is never true, unless all were deleted."""
         try:
             yield
         except (errors.NoSuchEntry, errors.NoSuchLedger) as error:
-            if ledger_id not in self.workload.deleted:
+            if not self.oracle.history(ledger_id, life).is_deleted:
                 self.oracle.denied(ledger_id, str(error))
             raise
 
-    async def tail(self, reader: LedgerReader) -> None:
+    async def tail(self, reader: LedgerReader, life: bytes) -> None:
         """Read entries as they come, for a while."""
         first = self.durability.randint(0, max(0, reader.last_confirmed))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.durability.random() * 4):
                 async for entry in reader.tail(first):
                     self.workload.counts["tailed"] += 1
-                    self.oracle.read(reader.id, entry.entry_id, bytes(entry.payload))
+                    self.oracle.read(reader.id, entry.entry_id, bytes(entry.payload), life)
 
     async def delete(self, process: ClientNode) -> None:
         """Delete a ledger, whatever state it is in."""
         await self.pause()
         if self.workload.ledgers and self.random.random() < 0.3:
-            ledger_id = self.random.choice(self.workload.ledgers)
-            self.workload.deleted.add(ledger_id)
-            await process.client.delete(ledger_id)
-            self.workload.counts["deleted"] += 1
+            await self.deletes(process, self.random.choice(self.workload.ledgers))
+
+    async def deletes(self, process: ClientNode, ledger_id: LedgerId) -> None:
+        self.workload.deleted.add(ledger_id)
+        await process.client.delete(ledger_id)
+        self.workload.counts["deleted"] += 1
+
+    async def remake(self, process: ClientNode) -> None:
+        """Delete a ledger that nobody writes to, and make another one under its id when no bookie knows the first one
+        any more.
+
+        What docs/CLIENT.md asks of who does so: else bookies take one for the other. A password and a digest of its own
+        keep apart what comes late: adds on their way, and repairs that began before.
+        """
+        await self.pause()
+        load = self.workload
+        idle = [each for each in load.ledgers if not load.is_in_use(each)]
+        if not idle or self.random.random() < 0.5:
+            return
+        ledger_id = self.random.choice(idle[-6:])
+        self.using.append(ledger_id)
+        await self.deletes(process, ledger_id)
+        if await self.is_collected(ledger_id):
+            password = LIFE + self.random.randbytes(4).hex().encode()
+            writer = await process.client.create(
+                ensemble_size=load.plan.ensemble_size,
+                write_quorum=load.plan.write_quorum,
+                ack_quorum=load.plan.ack_quorum,
+                password=password,
+                digest_type=DigestType.HMAC,
+                ledger_id=ledger_id,
+            )
+            load.counts["made anew"] += 1
+            await self.fill(writer)
+
+    async def is_collected(self, ledger_id: LedgerId) -> bool:
+        """Wait for a while until every bookie runs and has forgotten the ledger."""
+        for _ in range(_LOOKS_MAX):
+            await asyncio.sleep(_LOOK_S)
+            holds = [await held(bookie, ledger_id) for bookie in self.cluster.bookies.values()]
+            if not any(holds):
+                return True
+        return False
 
     async def recover(self, process: ClientNode) -> None:
         """Recover a ledger, written to or not, and read all of it."""
@@ -330,11 +408,13 @@ class Application:
         ledger_id = self.random.choice(self.workload.ledgers[-4:])
         if self.random.random() < 0.5:
             await self.pause()
-        reader = await process.client.open(ledger_id, self.workload.plan.password)
+        password = self.workload.password(ledger_id)
+        life = life_of(password)
+        reader = await process.client.open(ledger_id, password)
         if reader.last_entry >= 0:
-            with self.no_denial(ledger_id):
+            with self.no_denial(ledger_id, life):
                 async for entry in reader.read_stream(0, reader.last_entry):
-                    self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
+                    self.oracle.read(ledger_id, entry.entry_id, bytes(entry.payload), life)
         await reader.close()
         await self.pause()
 
@@ -347,8 +427,28 @@ async def released(window: asyncio.Semaphore, work: Callable[[], Awaitable[None]
         window.release()
 
 
+async def held(bookie: BookieNode, ledger_id: LedgerId) -> bool:
+    """Return whether a bookie knows the ledger, or does not run and may."""
+    store = None if bookie.process is None else bookie.process.boot.store
+    if store is None:
+        return True
+
+    async def look() -> bool:
+        return ledger_id in [each async for each in store.ledgers()]
+
+    return await bookie.node.do(look())
+
+
+def _no_password(_ledger_id: LedgerId) -> bytes:
+    return b""
+
+
 async def verify(
-    cluster: SimCluster, ledgers: list[LedgerId], *, password: bytes = b"", timeout_s: float = 300.0
+    cluster: SimCluster,
+    ledgers: list[LedgerId],
+    *,
+    password: Callable[[LedgerId], bytes] = _no_password,
+    timeout_s: float = 300.0,
 ) -> None:
     """After the faults, check that every ledger can be opened and read from its first entry to its last
     (spec/bp46.md#S2, S5, L1)."""
@@ -358,8 +458,8 @@ async def verify(
         deadline_ns = loop.now_ns + int(timeout_s * 1e9)
         while True:
             try:
-                entries = await verifier(_read_all(verifier, ledger_id, password))
-                cluster.oracle.verified(ledger_id, entries)
+                entries = await verifier(_read_all(verifier, ledger_id, password(ledger_id)))
+                cluster.oracle.verified(ledger_id, entries, life_of(password(ledger_id)))
                 break
             except BookieError as error:
                 if loop.now_ns > deadline_ns:

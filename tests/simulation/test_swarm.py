@@ -133,6 +133,11 @@ def test_fresh_seeds_keep_every_promise_beside_our_auto_recovery_while_the_fleet
     until_it_happened(happened, flags=flags, recovering=True, retiring=True, varied=True, faults_s=15)
 
 
+def test_fresh_seeds_keep_every_promise_in_ledgers_that_are_made_anew_under_old_ids() -> None:
+    """Repairs and recoveries that began with the deleted ledger go on beside the new one."""
+    until_it_happened({"made anew": 0}, flags="--anew ", remaking=True)
+
+
 def until_it_happened(happened: dict[str, int], *, flags: str, **aspects: float) -> None:
     for count, seed in enumerate(range(BASE, BASE + 10 * VARIED), 1):
         outcome = run_seed(seed, **aspects)

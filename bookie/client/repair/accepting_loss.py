@@ -79,6 +79,7 @@ async def accept(shared: Shared, wanted: LossPlan) -> LedgerMetadata:
     Raises QuorumNotReached while bookies that are not named do not answer, GrantRefused when entries behind the end
     would be given up too, BookieUnavailable when a named one restarted since `plan`, and the errors of a recovery.
     """
+    await shared.ledgers.get_again(wanted.ledger_id, wanted.metadata)
     metadata, _ = await recovery.recover(shared, wanted.ledger_id, given_up=wanted.given_up)
     return metadata
 

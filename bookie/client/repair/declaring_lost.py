@@ -120,6 +120,7 @@ async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
     Raises BookieUnavailable when a bookie restarted since `plan`, VersionConflict when the record changed, BadInput
     when it would become too long, LedgerMissing, MetadataError, and what a copy raises.
     """
+    await shared.ledgers.get_again(wanted.ledger_id, wanted.metadata)
     if wanted.found:
         await _bring_back(shared, wanted)
     if not wanted.runs:

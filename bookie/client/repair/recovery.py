@@ -145,11 +145,13 @@ async def _end(
     write-back to the metadata that stands there.
     """
     closed = recovered.closed(end, length)
+    # A recovery may take minutes, and the versions of a record that is made anew begin at 0 again.
+    await shared.ledgers.get_again(ledger_id, before)
     for _ in range(CAS_ATTEMPTS):
         try:
             version = await shared.ledgers.put(ledger_id, closed, version)
         except errors.VersionConflict:
-            stored, version = await shared.ledgers.get(ledger_id)
+            stored, version = await shared.ledgers.get_again(ledger_id, before)
             if stored.is_closed:
                 return stored, version
             if stored.state is LedgerState.OPEN:  # no ledger becomes open again: our end is not the end of this one

@@ -268,7 +268,7 @@ class LedgerWriter:
         ledgers = self._shared.ledgers
         for _ in range(CAS_ATTEMPTS):
             await ledgers.store.sync(ledgers.path(self.id))
-            metadata, version = await ledgers.get(self.id)
+            metadata, version = await ledgers.get_again(self.id, self._metadata)
             not_open = ensemble.why_not_open(metadata)
             if not_open is not None:
                 raise not_open
@@ -329,5 +329,5 @@ class LedgerWriter:
                 self._version = await self._shared.ledgers.put(self.id, closed, self._version)
                 self._metadata = closed
             except errors.VersionConflict:
-                self._metadata, self._version = await self._shared.ledgers.get(self.id)
+                self._metadata, self._version = await self._shared.ledgers.get_again(self.id, self._metadata)
         raise errors.MetadataError(f"ledger {self.id}: the metadata changed {CAS_ATTEMPTS} times in a row: try again")

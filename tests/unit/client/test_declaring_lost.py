@@ -1,13 +1,17 @@
 """Which entries a person may declare lost, against model bookies (spec/metadata.md#M57)."""
 
+import dataclasses
+
 import pytest
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, IdRange, LedgerId
 from bookie.client import Client
-from bookie.client.repair import declaring_lost
+from bookie.client.repair import accepting_loss, declaring_lost
+from bookie.client.repair.accepting_loss import LossPlan
 from bookie.client.repair.declaring_lost import LostPlan
-from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.metadata.ledger import LedgerMetadata, LedgerState, new_ledger
+from bookie.quorum.given_up import GivenUp
 from bookie.wire import messages
 from bookie.wire.digest import Digest, DigestType
 from client_support import Fleet, tell
@@ -117,3 +121,40 @@ async def test_copying_back_to_bookies_that_were_replaced_meanwhile_is_no_succes
 
         with pytest.raises(errors.VersionConflict, match="begin again"):
             await declaring_lost.declare(client.shared, wanted)
+
+
+async def made_anew(client: Client, anew: LedgerMetadata) -> None:
+    """Another ledger under the id, at the version of the one that was looked at."""
+    await client.delete(LEDGER)
+    await client.shared.ledgers.create(dataclasses.replace(anew, password=b"another"), LEDGER)
+
+
+@story(tell)
+async def test_nothing_is_declared_lost_of_a_ledger_that_was_made_in_the_place_of_the_one_that_was_looked_at(
+    fleet: Fleet,
+) -> None:
+    """Nor are its bookies given what the other one had."""
+    async with fleet.client() as client:
+        wanted = await found_elsewhere(fleet, client)
+        await made_anew(client, wanted.metadata)
+
+        for runs in ((), ((EntryId(0), EntryId(0)),)):
+            with pytest.raises(errors.LedgerMissing, match="made anew"):
+                await declaring_lost.declare(client.shared, dataclasses.replace(wanted, runs=runs))
+
+        assert [each for each in fleet.bookies if each.asked(messages.AddRequest)] == []
+        assert (await client.metadata(LEDGER)).losses() == ()
+
+
+@story(tell)
+async def test_a_loss_is_accepted_of_the_ledger_that_was_looked_at_alone(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        await client.shared.ledgers.create(ledger(), LEDGER)
+        looked_at, version = await client.shared.ledgers.get(LEDGER)
+        wanted = LossPlan(LEDGER, looked_at, version, GivenUp(frozenset(), frozenset()))
+        await made_anew(client, ledger())
+
+        with pytest.raises(errors.LedgerMissing, match="made anew"):
+            await accepting_loss.accept(client.shared, wanted)
+
+        assert (await client.metadata(LEDGER)).state is LedgerState.OPEN

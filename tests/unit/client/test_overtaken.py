@@ -207,3 +207,99 @@ async def test_nobody_is_named_in_a_ledger_that_was_made_in_the_place_of_the_one
             await Evacuation(client.shared, before[:1], may_end=False).move(writer.id)
 
         assert (await client.metadata(writer.id)).last_segment.bookies == before
+
+
+def another(stored: LedgerMetadata) -> LedgerMetadata:
+    """Another ledger under the id of `stored`, with a writer and a password of its own, and a segment further on."""
+    anew = dataclasses.replace(made_anew(stored), password=b"another")
+    return anew.with_ensemble(EntryId(50), stored.last_segment.bookies)
+
+
+@story(tell)
+async def test_a_recovery_closes_no_other_ledger_that_is_recovered_too(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P33: its state alone does not tell it from the one that was there before."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await lost.create()
+        await writer.append_many([b"x"] * 3)
+        overtaken(client, lambda stored: another(stored).in_recovery(), at=2)
+
+        with pytest.raises(errors.LedgerMissing, match="made anew"):
+            await client.open(writer.id)
+
+        assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
+
+
+@story(tell)
+async def test_a_recovery_looks_whose_ledger_it_closes_also_where_the_version_is_its_own(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P33: versions of a record that is made anew begin at 0 again."""
+
+    async with fleet.client("writer") as lost, fleet.client() as client:
+        writer = await lost.create()
+        await writer.append_many([b"x"] * 3)
+        ledgers = client.shared.ledgers
+        put = ledgers.put
+
+        async def put_and_lose(ledger_id: LedgerId, metadata: LedgerMetadata, version: int) -> int:
+            ledgers.put = put  # type: ignore[method-assign]
+            await put(ledger_id, metadata, version)
+            await ledgers.delete(ledger_id)
+            anew = another(metadata)
+            await ledgers.create(anew, ledger_id)
+            return await put(ledger_id, anew.in_recovery(), 0)
+
+        ledgers.put = put_and_lose  # type: ignore[assignment,method-assign]
+
+        with pytest.raises(errors.LedgerMissing, match="made anew"):
+            await client.open(writer.id)
+
+        assert (await client.metadata(writer.id)).state is LedgerState.IN_RECOVERY
+
+
+@story(tell)
+async def test_a_writer_closes_no_ledger_that_was_made_in_the_place_of_its_own(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P22: the end is the other writer's to say; entries of his would lie behind it."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"mine")
+        overtaken(client, another)
+
+        with pytest.raises(errors.LedgerMissing, match="made anew"):
+            await writer.close()
+
+        assert (await client.metadata(writer.id)).state is LedgerState.OPEN
+
+
+@story(tell, zones="abcabc")
+async def test_a_writer_changes_no_ensemble_of_a_ledger_that_was_made_in_the_place_of_its_own(fleet: Fleet) -> None:
+    """CONFORMANCE.md#P20: it ends with a reason; its place in the other ledger would be before acknowledged entries."""
+
+    async with fleet.client() as client:
+        writer = await client.create()
+        await writer.append(b"mine")
+        stored, version = await client.shared.ledgers.get(writer.id)
+        await client.shared.ledgers.put(writer.id, another(stored), version)
+
+        await fleet[str(writer.metadata.last_segment.bookies[0])].stop()
+        await fleet.until(lambda: writer.error is not None, "the writer's end")
+
+        assert isinstance(writer.error, errors.LedgerMissing)
+        assert await client.metadata(writer.id) == (await client.shared.ledgers.get(writer.id))[0]
+        assert len((await client.metadata(writer.id)).segments) == 2
+
+
+@story(tell, zones="abcd")
+async def test_nobody_is_named_in_another_ledger_with_the_same_end_and_bookies(fleet: Fleet) -> None:
+    """spec/metadata.md#M34: the copies are of the entries that were deleted."""
+
+    async with fleet.client() as client:
+        async with await client.create() as writer:
+            await writer.append_many([b"x"] * 3)
+        before = writer.metadata.last_segment.bookies
+        overtaken(client, lambda stored: dataclasses.replace(stored, password=b"another"))
+
+        with pytest.raises(errors.Unauthorized):  # it copies anew, and the bookie has the key of the first ledger
+            await Evacuation(client.shared, before[:1]).move(writer.id)
+
+        assert (await client.metadata(writer.id)).last_segment.bookies == before

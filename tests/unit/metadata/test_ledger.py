@@ -2,13 +2,14 @@
 P8, P19)."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId
 from bookie.metadata import ledger
-from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 
 
 def bookies(*names: str) -> tuple[BookieId, ...]:
@@ -112,3 +113,29 @@ def test_naming_a_bookie_anywhere_differs_from_naming_it_last() -> None:
 def test_metadata_without_an_ensemble_is_bad_input() -> None:
     with pytest.raises(errors.BadInput, match="no ensemble"):
         dataclasses.replace(made(), segments=())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"ensemble_size": 4, "segments": (Segment(EntryId(0), bookies("b1", "b2", "b3", "b4")),)},
+        {"write_quorum": 2},
+        {"ack_quorum": 1},
+        {"digest_type": 1},
+        {"password": b"other"},
+        {"ctime_ms": 6},
+    ],
+)
+def test_a_record_that_differs_in_what_never_changes_is_another_ledgers(other: dict[str, Any]) -> None:
+    known = dataclasses.replace(made(), ctime_ms=5)
+
+    assert known.was_replaced_by(dataclasses.replace(known, **other))
+
+
+def test_a_record_that_changed_as_records_do_is_the_same_ledgers() -> None:
+    """Also where its writer, who made it, does not know the time that the store gave it."""
+    known = dataclasses.replace(made(), ctime_ms=5)
+    later = known.with_ensemble(EntryId(4), bookies("b4", "b2", "b3")).with_custom("a", b"b").closed(EntryId(9), 90)
+
+    assert not known.was_replaced_by(later)
+    assert not made().was_replaced_by(later)

@@ -1,8 +1,10 @@
 """The oracle reports each broken promise, and nothing while all are kept."""
 
+import dataclasses
+
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
-from bookie.sim.oracle import Oracle
+from bookie.sim.oracle import LIFE, Oracle
 
 ME = LedgerId(7)
 BOOKIES = tuple(BookieId(f"bookie-{number}") for number in range(3))
@@ -165,3 +167,47 @@ def test_a_reader_that_was_told_that_a_confirmed_entry_is_not_there_is_reported(
     court.oracle.denied(ME, "bookie-0 answered ENOENTRY")
 
     assert court.rules == ["DENIED"]
+
+
+def anew(life: bytes) -> LedgerMetadata:
+    return dataclasses.replace(opened(), password=LIFE + life)
+
+
+def test_a_ledger_that_was_made_anew_has_promises_of_its_own() -> None:
+    """Neither binds the other, whichever is told of later."""
+    court = Court()
+    court.acknowledge(0, 1, 2)
+    court.close(2)
+    court.oracle.metadata_changed(ME, None)
+
+    court.oracle.metadata_changed(ME, anew(b"1"))
+    court.oracle.acknowledged(ME, EntryId(0), b"other", LIFE + b"1")
+    court.oracle.metadata_changed(ME, anew(b"1").closed(EntryId(0), 5))
+    court.oracle.read(ME, EntryId(2), b"2")
+    court.oracle.verified(ME, {EntryId(0): b"other"}, LIFE + b"1")
+
+    assert court.reports == []
+    assert court.oracle.history(ME).is_deleted
+    assert not court.oracle.history(ME, LIFE + b"1").is_deleted
+
+
+def test_what_a_ledger_that_was_made_anew_loses_is_reported() -> None:
+    court = Court()
+    court.oracle.metadata_changed(ME, None)
+    court.oracle.metadata_changed(ME, anew(b"1"))
+    court.oracle.acknowledged(ME, EntryId(0), b"first", LIFE + b"1")
+
+    court.oracle.metadata_changed(ME, anew(b"1").closed(EntryId(-1), 0))
+    assert court.rules == ["S1"]
+    court.oracle.read(ME, EntryId(0), b"other", LIFE + b"1")
+    assert court.rules == ["S1", "S5", "S2"]
+
+
+def test_a_deletion_is_of_the_ledger_that_was_stored_last() -> None:
+    court = Court()
+    court.oracle.metadata_changed(ME, None)
+    court.oracle.metadata_changed(ME, anew(b"1"))
+
+    court.oracle.metadata_changed(ME, None)
+
+    assert court.oracle.history(ME, LIFE + b"1").is_deleted

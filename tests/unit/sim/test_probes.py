@@ -67,3 +67,16 @@ def test_answers_and_shapes_of_ledgers_count() -> None:
     assert seen.reached == Counter(
         {"a writer's add was refused by a fence": 3, probes.ENDED_EMPTY: 1, probes.ENDED_ELSEWHERE: 1}
     )
+
+
+def test_a_ledger_that_was_made_anew_is_a_shape() -> None:
+    seen = Probes()
+    found = LedgerMetadata(1, 1, 1, (Segment(EntryId(0), (BookieId("a"),)),), LedgerState.IN_RECOVERY)
+    seen.metadata_changed(LedgerId(7), found)
+    seen.metadata_changed(LedgerId(7), None)
+    assert seen.reached == Counter()
+
+    seen.metadata_changed(LedgerId(7), found)
+    seen.metadata_changed(LedgerId(7), found.closed(EntryId(4), 50))
+
+    assert seen.reached == Counter({probes.MADE_ANEW: 1, probes.ENDED_ANEW: 1})

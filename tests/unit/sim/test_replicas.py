@@ -94,3 +94,17 @@ def test_who_is_named_no_more_owes_nothing() -> None:
     court.replicas.check_all()
 
     assert court.reports == []
+
+
+def test_what_was_promised_of_a_deleted_ledger_is_not_owed_in_one_made_anew() -> None:
+    court = Court()
+    court.change(court.metadata.closed(EntryId(5), 60))
+    court.shelves |= {B3: Shelf(1, 2, 4, 5)}
+    court.move()
+    court.replicas.metadata_changed(ME, None)
+    court.shelves[B3] = Shelf()
+
+    court.change(court.metadata.closed(EntryId(5), 60))
+    court.replicas.check_all()
+
+    assert court.reports == []

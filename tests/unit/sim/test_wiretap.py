@@ -1,6 +1,8 @@
 """The wiretap decodes what bookies say and reports a broken spec/bp46.md#S7 or spec/bp46.md#S8; on one bookie's wire,
 message by message."""
 
+import dataclasses
+
 import pytest
 
 from bookie.base.errors import Status
@@ -8,8 +10,9 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.ports.network import Address
 from bookie.sim.network import SimStream
+from bookie.sim.oracle import LIFE
 from bookie.sim.wiretap import Wiretap
-from bookie.wire import v3
+from bookie.wire import digest, v3
 from bookie.wire.entry import HEADER
 from bookie.wire.messages import (
     AddRequest,
@@ -252,4 +255,42 @@ def test_a_lac_that_is_written_is_looked_at_as_a_header_is() -> None:
     wire.ask(WriteLacRequest(0, v3.VERSION, ME, 0, b"", b"body"))
     assert wire.rules == []
     wire.ask(WriteLacRequest(0, v3.VERSION, ME, 1, b"", b"body"))
+    assert wire.rules == ["LAC"]
+
+
+def test_what_a_bookie_said_of_a_deleted_ledger_binds_it_in_no_other_one() -> None:
+    """Made anew under its id: neither the fence, nor what was acknowledged; nor what it still says to the key of the
+    first one."""
+    wire = Wire()
+    wire.add(0)
+    wire.read(-1, Status.EOK, is_fencing=True)
+    assert wire.metadata is not None
+    wire.metadata = dataclasses.replace(wire.metadata, password=LIFE + b"1")
+    wire.tap.metadata_changed(ME, None)
+    wire.tap.metadata_changed(ME, wire.metadata)
+
+    early = AddRequest(0, v3.VERSION, ME, EntryId(3), digest.master_key(b""), b"body")
+    wire.say(AddResponse(wire.ask(early), v3.VERSION, Status.EOK, ME, EntryId(3)))
+    wire.read(3, Status.ENOENTRY)
+    wire.read(0, Status.ENOENTRY)
+    wire.add(1)
+    assert wire.rules == []
+
+    wire.tap.metadata_changed(ME, wire.metadata.in_recovery())
+    wire.read(1, Status.ENOENTRY)
+    assert wire.rules == ["S8"]
+
+
+def test_a_lac_in_a_ledger_that_was_made_anew_counts_the_answers_to_its_own_writer() -> None:
+    wire = Wire()
+    for stream in wire.streams():
+        wire.stream = stream
+        wire.add(0)
+    assert wire.metadata is not None
+    wire.metadata = dataclasses.replace(wire.metadata, password=LIFE + b"1")
+    wire.tap.metadata_changed(ME, wire.metadata)
+
+    wire.ask(WriteLacRequest(0, v3.VERSION, ME, 0, digest.master_key(b""), b""))
+    assert wire.rules == []
+    wire.ask(WriteLacRequest(0, v3.VERSION, ME, 0, digest.master_key(LIFE + b"1"), b""))
     assert wire.rules == ["LAC"]
