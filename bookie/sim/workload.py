@@ -395,8 +395,7 @@ class Application:
         """Wait for a while until every bookie runs and has forgotten the ledger."""
         for _ in range(_LOOKS_MAX):
             await asyncio.sleep(_LOOK_S)
-            holds = [await held(bookie, ledger_id) for bookie in self.cluster.bookies.values()]
-            if not any(holds):
+            if not any(is_held(bookie, ledger_id) for bookie in self.cluster.bookies.values()):
                 return True
         return False
 
@@ -427,16 +426,10 @@ async def released(window: asyncio.Semaphore, work: Callable[[], Awaitable[None]
         window.release()
 
 
-async def held(bookie: BookieNode, ledger_id: LedgerId) -> bool:
-    """Return whether a bookie knows the ledger, or does not run and may."""
-    store = None if bookie.process is None else bookie.process.boot.store
-    if store is None:
-        return True
-
-    async def look() -> bool:
-        return ledger_id in [each async for each in store.ledgers()]
-
-    return await bookie.node.do(look())
+def is_held(bookie: BookieNode, ledger_id: LedgerId) -> bool:
+    """Return whether a bookie knows the ledger, or does not serve and may."""
+    store = None if bookie.process is None else bookie.process.admin.store
+    return store is None or store.facts(ledger_id) is not None
 
 
 def _no_password(_ledger_id: LedgerId) -> bytes:
