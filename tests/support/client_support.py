@@ -63,6 +63,7 @@ class FakeBookie:
         self.life: Life | None = None  # None: like Java's, it does not say
         self.requests: list[Request] = []
         self.script: Script = obey
+        self.lies: Callable[[Response], list[Response]] | None = None  # what it sends in the place of an answer
         self._listener: Listener | None = None
         self._polls: list[asyncio.Future[None]] = []
 
@@ -140,7 +141,8 @@ class FakeBookie:
                     self._polls.append(asyncio.ensure_future(self._poll(stream, request)))
                     continue
                 response = _refusal(request, said) if isinstance(said, Status) else self._answer(request)
-                stream.write(session.pack_response(response))
+                for said_so in (response,) if self.lies is None else self.lies(response):
+                    stream.write(session.pack_response(said_so))
 
     async def _poll(self, stream: ByteStream, request: messages.ReadRequest) -> None:
         """A long poll: answered when the LAC moves, or when its time is up (spec/wire.md#W34)."""

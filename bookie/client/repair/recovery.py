@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import bookie
 from bookie.base import errors
@@ -372,11 +372,13 @@ class _Attempt:
         self.machine.failed(error)
         self._advance()
 
-    async def _commit(self, lac: EntryId, failed: dict[int, BookieId]) -> tuple[BookieId, ...]:
+    async def _commit(
+        self, lac: EntryId, failed: dict[int, BookieId], without: Collection[BookieId]
+    ) -> tuple[BookieId, ...]:
         """Keep the ensemble changes of the write-back in memory until the ledger is closed (spec/wire.md#W55)."""
         bookies = self.metadata.last_segment.bookies
         slots = tuple(ensemble.still_failed(self.metadata, failed))
-        replacements = self._shared.replacements(self._schedule, bookies, slots)
+        replacements = self._shared.replacements(self._schedule, bookies, slots, without=without)
         if replacements:
             self.metadata = ensemble.changed(self.metadata, lac, replacements)
         return self.metadata.last_segment.bookies

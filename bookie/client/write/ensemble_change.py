@@ -19,12 +19,12 @@ asked what it still has (`SyncsConfirm`).
 **LedgerFenced from a bookie** is not believed blindly: a recovery always writes IN_RECOVERY before it fences, so the
 committer reads the metadata first. If the ledger is OPEN, nobody recovers it: that bookie lost its data and fenced the
 ledger to protect itself (BP-46 phase one). It is replaced like any failed bookie and the writer goes on
-(spec/bp46.md#T14; Java's dies).
+(spec/bp46.md#T14; Java's dies). It takes no other slot of this ledger, nor does one that says Unauthorized.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -38,10 +38,10 @@ log = logging.getLogger(__name__)
 RETRY_MIN_S = 0.1
 RETRY_MAX_S = 5.0
 
-# Given the LAC and the failed slots, make the change durable and return the ensemble that now holds LAC+1 and after:
-# with failed bookies still in it where there was no replacement. Raises MetadataError to be asked again later, any
-# other BookieError to end the handle.
-Commit = Callable[[EntryId, dict[int, BookieId]], Awaitable[tuple[BookieId, ...]]]
+# Given the LAC, the failed slots and who must not take one, make the change durable and return the ensemble that now
+# holds LAC+1 and after: with failed bookies still in it where there was no replacement. Raises MetadataError to be
+# asked again later, any other BookieError to end the handle.
+Commit = Callable[[EntryId, dict[int, BookieId], Collection[BookieId]], Awaitable[tuple[BookieId, ...]]]
 
 
 def not_registered(bookie_id: BookieId) -> BookieError:
@@ -60,6 +60,8 @@ class EnsembleChange:
         self._delay = delay
         self._failed: dict[int, BookieError] = {}  # slots without a live bookie, and why
         self._refused: dict[int, None] = {}  # slots whose bookies say Unauthorized
+        # They refused this ledger, and always will. No fault of theirs, so no quarantine keeps them from being drawn.
+        self._refusing: dict[BookieId, None] = {}
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._next_attempt_ns = 0
@@ -75,7 +77,9 @@ class EnsembleChange:
             self.die(error)
             return
         # A recovery fenced the ledger, or a stranger set the key: no fault of the bookie.
-        if not is_refused and not isinstance(error, errors.LedgerFenced):
+        if is_refused or isinstance(error, errors.LedgerFenced):
+            self._refusing[seat.bookie_id] = None
+        else:
             self._shared.pool.quarantine(seat.bookie_id, error)
         end = appender.durability.end_by(seat, error)
         if end is not None:
@@ -153,7 +157,7 @@ class EnsembleChange:
         appender.adds.hold()
         if self._must_change():
             try:
-                ensemble = await self._commit(appender.lac, failed)
+                ensemble = await self._commit(appender.lac, failed, self._refusing)
                 # Asked after the metadata names them: see `BookieWatcher.look` and docs/INTEGRITY.md, two processes.
                 gone = await self._shared.watcher.look(dict.fromkeys(one for one in ensemble if one not in before))
             except errors.MetadataError as error:

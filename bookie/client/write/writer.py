@@ -259,7 +259,9 @@ class LedgerWriter:
 
     # ---- ensemble changes --------------------------------------------------------------------------------------------
 
-    async def _commit(self, lac: EntryId, failed: dict[int, BookieId]) -> tuple[BookieId, ...]:
+    async def _commit(
+        self, lac: EntryId, failed: dict[int, BookieId], without: Collection[BookieId]
+    ) -> tuple[BookieId, ...]:
         """Replace `failed` from LAC+1 on, by compare-and-set (CONFORMANCE.md#P19, P20); see `ensemble_change.Commit`.
 
         Reads the metadata first: a bookie that says "fenced" is right only if another client recovers the ledger. Syncs
@@ -275,7 +277,7 @@ class LedgerWriter:
             self._metadata, self._version = metadata, version
             bookies = metadata.last_segment.bookies
             slots = tuple(ensemble.still_failed(metadata, failed))
-            replacements = self._shared.replacements(self._schedule, bookies, slots)
+            replacements = self._shared.replacements(self._schedule, bookies, slots, without=without)
             if not replacements:
                 return bookies
             changed = ensemble.changed(metadata, lac, replacements)

@@ -195,3 +195,98 @@ async def test_a_ledger_may_be_given_its_id(fleet: Fleet) -> None:
             with pytest.raises(errors.BadInput, match="ledger_id must be 0 to"):
                 await client.create(ledger_id=bad)  # type: ignore[arg-type]
         assert [ledger async for ledger in client.ledgers()] == [0, 7_000_000_000, 2**63 - 1]
+
+
+REFUSALS = [Status.EFENCED, Status.EUA]
+
+
+def refuses_adds(fleet: Fleet, name: str, status: Status) -> None:
+    fleet[name].script = lambda request: status if isinstance(request, messages.AddRequest) else None
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+@story(tell, zones="abcabc")
+async def test_who_refuses_one_ledger_is_asked_as_before_for_others(fleet: Fleet, *, status: Status) -> None:
+    """That it is fenced there, or has a stranger's key, is no fault of the bookie: it goes into no quarantine."""
+    async with fleet.client() as client:
+        writer = await client.create()
+        victim = writer.metadata.last_segment.bookies[0]
+        refuses_adds(fleet, str(victim), status)
+
+        await writer.append_many([b"x"] * 10)
+        await fleet.until(lambda: str(victim) not in ensemble(writer), "it to be replaced")
+
+        assert not client.shared.pool.is_quarantined(victim)
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+@story(tell)
+async def test_who_refuses_the_ledger_is_not_tried_again_in_its_place_where_nobody_else_is(
+    fleet: Fleet, *, status: Status
+) -> None:
+    """It would say the same each time; the ledger goes on without it as long as an ack quorum is left."""
+    async with fleet.client() as client:
+        writer = await client.create()
+        victim = ensemble(writer)[0]
+        refuses_adds(fleet, victim, status)
+        await writer.append(b"x")
+        await fleet.until(lambda: bool(fleet[victim].asked(messages.AddRequest)), "it to be asked")
+        await asyncio.sleep(1)
+        asked = len(fleet[victim].asked(messages.AddRequest))
+
+        for _ in range(10):
+            await writer.append(b"x")
+            await asyncio.sleep(1)
+
+        assert len(fleet[victim].asked(messages.AddRequest)) == asked
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+@story(tell, zones="abcabc")
+async def test_who_refuses_the_ledger_is_replaced_at_once_also_where_changes_are_put_off(
+    fleet: Fleet, *, status: Status
+) -> None:
+    """delayEnsembleChange waits for bookies that may be back, and this one will not."""
+    async with fleet.client(delay_ensemble_change=True) as client:
+        writer = await client.create()
+        victim = ensemble(writer)[0]
+        refuses_adds(fleet, victim, status)
+
+        await writer.append(b"x")
+
+        await fleet.until(lambda: victim not in ensemble(writer), "it to be replaced", timeout_s=5)
+
+
+@story(tell, zones="abcabc")
+async def test_strangers_keys_on_one_bookie_after_the_other_do_not_add_up(fleet: Fleet) -> None:
+    """Only those that are in the ensemble now tell whether the password is wrong."""
+    async with fleet.client() as client:
+        writer = await client.create()
+        for slot in range(3):
+            victim = ensemble(writer)[slot]
+            refuses_adds(fleet, victim, Status.EUA)
+            while victim in ensemble(writer) or any(not fleet[each].ids(writer.id) for each in ensemble(writer)):
+                await writer.append(b"x")
+                await asyncio.sleep(0.1)
+
+        await is_whole(client, fleet, writer, writer.last_confirmed + 1)
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+@story(tell, zones="abca")
+async def test_who_refuses_the_ledger_takes_no_other_place_of_it(fleet: Fleet, *, status: Status) -> None:
+    """Each time it were drawn, a segment more would name it, and with a second one like it the writer would end."""
+    async with fleet.client() as client:
+        writer = await client.create()
+        victim, other = ensemble(writer)[:2]
+        refuses_adds(fleet, victim, status)
+        await writer.append(b"x")
+        await fleet.until(lambda: victim not in ensemble(writer), "it to be replaced")
+        await fleet[other].stop()
+
+        for _ in range(10):
+            await writer.append(b"x")
+            await asyncio.sleep(0.5)
+
+        assert [victim in segment.bookies for segment in writer.metadata.segments[1:]] in ([], [False])
+        assert victim not in ensemble(writer)

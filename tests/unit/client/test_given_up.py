@@ -28,9 +28,7 @@ NAMES = tuple(BookieId(name) for name in ("b0", "b1", "b2"))
 
 async def left(fleet: Fleet, client: Client, *entries: tuple[int, int]) -> None:
     """An open ledger of which b0 alone has `entries`: their ids, and the LAC that came with each."""
-    await client.shared.ledgers.create(
-        new_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2, bookies=NAMES), LEDGER
-    )
+    await client.shared.ledgers.create(new_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2, bookies=NAMES), LEDGER)
     for entry_id, lac in entries:
         body = Digest(DigestType.CRC32C, b"").seal(LEDGER, EntryId(entry_id), lac, 10 * entry_id + 10, b"ten  bytes")
         fleet["b0"].entries[LEDGER, EntryId(entry_id)] = b"".join(body)
@@ -90,8 +88,8 @@ async def test_a_bookie_that_cannot_say_what_it_has_behind_the_end_ends_nothing(
     """It is not given up, and what it cannot read now would be given up unsaid."""
     async with fleet.client() as client:
         await left(fleet, client, (0, -1))
-        fleet["b0"].script = (
-            lambda request: Status.EIO if isinstance(request, messages.ReadRequest) and request.entry_id > 1 else None
+        fleet["b0"].script = lambda request: (
+            Status.EIO if isinstance(request, messages.ReadRequest) and request.entry_id > 1 else None
         )
 
         with pytest.raises(errors.StorageFailed):
@@ -139,10 +137,8 @@ async def test_a_bookie_that_gives_its_last_entry_may_still_doubt_others(fleet: 
     async with fleet.client() as client:
         await left(fleet, client, (0, -1))
         fleet["b1"].entries[LEDGER, EntryId(0)] = fleet["b0"].entries[LEDGER, EntryId(0)]
-        fleet["b1"].script = (
-            lambda request: Status.EUNKNOWNLEDGERSTATE
-            if isinstance(request, messages.ListEntriesRequest) and not lists
-            else None
+        fleet["b1"].script = lambda request: (
+            Status.EUNKNOWNLEDGERSTATE if isinstance(request, messages.ListEntriesRequest) and not lists else None
         )
         planning = accepting_loss.plan(
             client.shared, LEDGER, NAMES[1:2], by="ann", reason="the rack burnt", after_crash=True
