@@ -16,6 +16,7 @@ from bookie_operator.model.values import format_time, parse_time
 OBSERVATIONS_NEEDED = 3
 WITHOUT_DATA = "WithoutData"
 _SILENCE_MS = 60_000
+_FOREIGN = "ForeignVolume"
 _BOOTSTRAP = "bootstrap-"  # what a first life has for a grant (bookie/integrity/gate.py)
 
 
@@ -351,6 +352,8 @@ def _has_loss(
         and volume.report.mount.proof in (MountProof.PROVEN, MountProof.SHARED)
         for volume in case.volumes
     )
+    # A disk of somebody else in place of its own: where its own is nobody knows, and it may be written over.
+    empty = empty or (_has_lived(case, previous) and any(one.reason == _FOREIGN for one in evidence.volumes))
     if stage is Stage.HELD:
         return empty
     if any(volume.is_replaced for volume in case.volumes):

@@ -232,6 +232,43 @@ def test_a_bookie_of_which_one_volume_lacks_what_it_had_is_without_its_data(
     assert assess(make.bookie_case(volumes=(lacking, *others), report=report), before()).is_dataless
 
 
+@pytest.mark.parametrize(
+    ("changes", "contents"),
+    [
+        ({}, Contents.FOREIGN),
+        ({"sentinel": make.sentinel("data.ledgers.zone-b.0", 1)}, Contents.VALID),
+    ],
+)
+@pytest.mark.parametrize("proof", [MountProof.PROVEN, MountProof.MISSING])
+def test_a_bookie_that_has_anothers_volume_in_place_of_its_own_is_without_its_data(
+    changes: dict[str, Any], contents: Contents, proof: MountProof
+) -> None:
+    """Whoever mounted it may have written over its own. Under a mount that is missing stands what was there before."""
+    first, *others = make.bookie_case().volumes
+    assert first.report is not None
+    foreign = replace(first, report=replace(make.changed(first.report, contents=contents, proof=proof), **changes))
+    report = make.report(state=State.HELD, verdict=Verdict.FOREIGN)
+    case = make.bookie_case(volumes=(foreign, *others), report=report)
+
+    one = assess(case, before())
+
+    assert one.stage is Stage.HELD
+    assert (one.is_dataless, one.is_unavailable) == (proof is MountProof.PROVEN, proof is MountProof.MISSING)
+
+
+def test_a_bookie_that_never_held_data_lacks_none_whoever_left_a_volume_to_it() -> None:
+    volumes = tuple(
+        replace(one, claim=replace(one.claim, marks=None), report=replace(one.report, contents=Contents.FOREIGN))
+        for one in make.bookie_case().volumes
+        if one.claim is not None and one.report is not None
+    )
+    report = make.report(state=State.HELD, verdict=Verdict.FOREIGN, incarnation=0, cookie_present=False)
+
+    one = assess(make.bookie_case(volumes=volumes, report=report))
+
+    assert (one.stage, one.has_lived, one.is_dataless) == (Stage.HELD, False, False)
+
+
 def granted() -> BookieStatus:
     grant = GrantRecord(
         id="g",
