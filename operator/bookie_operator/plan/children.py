@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bookie_operator.model import bounds, config, names, pools
+from bookie_operator.model.values import parse_time_or_0
 from bookie_operator.plan import adding, prune, rebuild, templates, windows
 from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.resources import common, fleet, memory
 from bookie_operator.resources.common import Manifest
 
+# Of a StatefulSet that is deleted in the foreground the pods end first: a flush, and a grace for it.
+_UNDYING_MS = 10 * 60_000
 # A fleet whose settings are wrong is not begun either: its metadata are not initialised.
 _MADE_FROM_CONFIG = ("ConfigMap", "Job", "StatefulSet", "Deployment")
 
@@ -99,7 +102,7 @@ def plan(
     for manifest in wanted:
         live = observation.children.get((manifest["kind"], manifest["metadata"]["name"]))
         conflicts = tuple(_conflicts(observation, manifest, live))
-        obstacles += conflicts
+        obstacles += (*conflicts, *_undying(observation, live))
         if conflicts or _is_settled(manifest, live):
             continue
         is_set = manifest["kind"] == "StatefulSet"
@@ -172,10 +175,31 @@ def _subject(change: Apply | DeleteChild) -> str:
 
 def _is_settled(manifest: Manifest, live: Manifest | None) -> bool:
     """Return True when there is nothing to apply. A Job's template and an immutable ConfigMap cannot change: `prune`
-    deletes a wrong one first, and the next pass makes it anew. The same holds for a child that is being deleted."""
-    if live is not None and (manifest["kind"] in ("Job", "ConfigMap") or "deletionTimestamp" in live["metadata"]):
+    deletes a wrong one first, and the next pass makes it anew; whose they are is put right. A child that is being
+    deleted is left alone, and made anew when it is gone. The disruption budget counts until then."""
+    if live is None:
+        return False
+    kind = manifest["kind"]
+    if "deletionTimestamp" in live["metadata"] and kind != "PodDisruptionBudget":
         return True
+    if kind in ("Job", "ConfigMap"):
+        body = {key: value for key, value in manifest.items() if key != "metadata"}
+        return not common.is_applied(body, live) or common.is_applied(manifest, live)
     return common.is_applied(manifest, live)
+
+
+def _undying(observation: Observation, live: Manifest | None) -> Iterator[Obstacle]:
+    """Yield that a child is on its way for long: it cannot be made anew before it is gone."""
+    metadata = live["metadata"] if live is not None else {}
+    if live is None or not (finalizers := metadata.get("finalizers")) or "deletionTimestamp" not in metadata:
+        return
+    since = metadata["deletionTimestamp"]
+    if observation.now_ms - parse_time_or_0(since) >= _UNDYING_MS:
+        yield Obstacle(
+            "ApplyRefused",
+            f"{live['kind']} {metadata['name']} is being deleted since {since}, and finalizers keep it"
+            f" ({', '.join(finalizers)}): who set them must take them away; then it is made anew",
+        )
 
 
 def _conflicts(observation: Observation, manifest: Manifest, live: Manifest | None) -> Iterator[Obstacle]:

@@ -251,3 +251,73 @@ def test_no_text_of_the_status_that_somebody_edits_breaks_a_pass(
         put_in(copy.objects[("BookieCluster", "ledgers")]["status"], path, edited)
         asyncio.run(copy.run(copy.operator(), passes=1))
         assert len(copy.status().bookies) == len(world.status().bookies), path
+
+
+def owners(world: World) -> dict[str, list[Any]]:
+    """What says that a child goes with its cluster, of all that the operator made for it."""
+    kinds = ("StatefulSet", "Service", "ServiceAccount", "ConfigMap", "PodDisruptionBudget")
+    return {
+        f"{kind} {name}": one["metadata"].get("ownerReferences") or []
+        for (kind, name), one in world.objects.items()
+        if kind in kinds and name != "ledgers-record"
+    }
+
+
+def test_a_child_whose_owner_somebody_removed_is_owned_again(world: World) -> None:
+    """Settings too: else they stay when the cluster goes, one ConfigMap for each edit that there was."""
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=3))
+    wanted = owners(world)
+    assert all(wanted.values()), wanted
+    for (kind, _), one in list(world.objects.items()):
+        if kind != "Secret":
+            one["metadata"].pop("ownerReferences", None)
+    world.writes.clear()
+
+    asyncio.run(world.run(operator, passes=6))
+
+    assert owners(world) == wanted
+    children = [write for write in world.writes if not write.startswith("BookieCluster")]
+    assert len(children) == len(set(children)), children
+    assert world.is_quiet()
+
+
+@pytest.mark.parametrize("later_ms", [0, 700_000])
+def test_a_budget_that_a_finalizer_of_others_keeps_in_deletion_is_closed_before_a_grant(
+    world: World, later_ms: int
+) -> None:
+    """It counts for every eviction until it is gone."""
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=3))
+    budget = world.objects[("PodDisruptionBudget", "ledgers-bookies")]
+    gone_at = {"deletionTimestamp": worlds.values.format_time(world.now_ms), "finalizers": ["policy/finalizer"]}
+    world.put(budget | {"metadata": budget["metadata"] | gone_at})
+    assert budget["spec"]["maxUnavailable"] == 1
+    world.now_ms += later_ms
+
+    world.lose(LOST)
+    asyncio.run(world.run(operator, passes=8))
+
+    assert world.objects[("PodDisruptionBudget", "ledgers-bookies")]["spec"]["maxUnavailable"] == 0
+
+
+@pytest.mark.parametrize("kind", ["Service", "StatefulSet", "ConfigMap"])
+def test_a_child_that_a_finalizer_of_others_keeps_in_deletion_for_ever_is_told(world: World, kind: str) -> None:
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=3))
+    child = next(one for one in world.of_kind(kind) if one["metadata"]["name"] != "ledgers-record")
+    gone_at = {"deletionTimestamp": worlds.values.format_time(world.now_ms), "finalizers": ["policy/finalizer"]}
+    world.put(child | {"metadata": child["metadata"] | gone_at})
+
+    asyncio.run(world.run(operator, passes=4))
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert stalled.status == "False", "what is on its way is not told"
+    world.now_ms += 700_000
+    asyncio.run(world.run(operator, passes=4))
+
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert (stalled.status, stalled.reason) == ("True", "ApplyRefused")
+    assert f"{kind} {child['metadata']['name']}" in stalled.message
+    assert "policy/finalizer" in stalled.message
