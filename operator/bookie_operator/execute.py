@@ -16,6 +16,7 @@ from bookie.rpc.calls import OrderAnswer
 from bookie_operator.applied import Applied
 from bookie_operator.crash import CrashPoint
 from bookie_operator.evidence.facts import Door, RefusedSize
+from bookie_operator.failures import Failures, Step
 from bookie_operator.gateways.bookies import FLUSH_DEADLINE_S, Bookies, BookieUnreachable
 from bookie_operator.gateways.kube import Kube, KubeError, KubeForbidden, Manifest
 from bookie_operator.model import names
@@ -99,7 +100,7 @@ class Executor:
         self._hindrances: dict[tuple[str, str], dict[str, Hindrance]] = {}  # by namespace and cluster
         self._answers: dict[tuple[str, str], dict[tuple[str, str], LedgerAnswer]] = {}  # the same
         self._flushed: dict[tuple[str, str], str] = {}  # the same: uid of the pod that flushed for its eviction
-        self._failed: dict[tuple[str, str], int] = {}  # the same: passes in a row that the API server failed
+        self.failures = Failures(loop_s)
 
     async def run(self, plan: FleetPlan) -> None:
         """Carry out `plan`. Raises KubeError (also for a conflict) to repeat the pass, LostLease to end the process."""
@@ -114,7 +115,7 @@ class Executor:
         if failures:
             plan = _held_back(plan, failures)
         else:
-            self._failed.pop((cluster.namespace, cluster.name), None)
+            self.failures.over(_writes(cluster))
         status = render.render(plan)
         self._told(cluster.ref, status)
         if status != cluster.status or cluster.is_recalled:
@@ -174,9 +175,9 @@ class Executor:
         """Delete what a lost node left behind; return why the API server does not, which the next pass tells
         (spec/operator.md#Y3). What may pass by itself raises KubeError."""
         try:
-            refused = await self._act(seen, action)
+            refused = await self._act(seen, action, ("replace", seen.cluster.namespace, seen.cluster.name))
         except KubeError as error:
-            if error.is_conflict or error.http_status == 429 or not 400 <= error.http_status < 500:
+            if error.is_conflict or error.http_status == 429 or error.is_failure:
                 raise
             return Hindrance(f"could not {action}: {error}")
         return Hindrance(refused.message, refused.reason) if refused is not None else None
@@ -200,15 +201,17 @@ class Executor:
         key, live = (cluster.namespace, cluster.name), {growth.claim.uid for growth in plan.expansion.growing}
         known = {uid: refused for uid, refused in self.refused_sizes(cluster).items() if uid in live}
         self._refused[key] = known
+        step: Step = ("resize", *key)
         for action in plan.expansion.actions:
             self._check_lease()
             try:
                 await self._kube.apply(_resized(cluster.namespace, action), manager=names.SIZE_MANAGER)
             except KubeError as error:
-                refusal_reason(error)  # else the pass is repeated
+                self.failures.reason(step, error)  # else the pass is repeated
                 logger.warning("refused namespace=%s action=%s error=%s", cluster.namespace, action, error)
                 known[action.uid] = RefusedSize(action.size, str(error), plan.observation.now_ms)
                 return
+            self.failures.over(step)
             known.pop(action.uid, None)
             logger.info("done namespace=%s action=%s", cluster.namespace, action)
             self._crash.after_write(str(action))
@@ -234,7 +237,7 @@ class Executor:
                 wanted = wanted | {"metadata": wanted["metadata"] | {"resourceVersion": version}}
                 await self._kube.apply(wanted, manager=names.MANAGER)
         except KubeError as error:
-            return self._failure(cluster, error, f"keep the record in ConfigMap {names.record(cluster.name)}")
+            return self._obstacle(_writes(cluster), error, f"keep the record in ConfigMap {names.record(cluster.name)}")
         self._crash.after_write("record")
         return None
 
@@ -312,8 +315,9 @@ class Executor:
         logger.info("done action=apply %s %s for=%s", manifest["kind"], manifest["metadata"]["name"], manager)
         self._crash.after_write(manifest["metadata"]["name"])
 
-    async def _act(self, seen: Observation, action: Action) -> Obstacle | None:
-        """Do one action. Returns an obstacle when the API server refuses for good; other errors pass through."""
+    async def _act(self, seen: Observation, action: Action, step: Step = ()) -> Obstacle | None:
+        """Do one action. Returns an obstacle when the API server refuses for good, or fails for long at `step` (at the
+        writes of the plan, unless it says otherwise); other errors pass through."""
         self._check_lease()
         cluster = seen.cluster
         if self._is_futile(seen, action):
@@ -334,22 +338,17 @@ class Executor:
                 stored = await self._kube.apply(manifest, manager=_manager(action))
                 self._applied.note(manifest, stored, seen.now_ms)
         except KubeError as error:
-            return self._failure(cluster, error, str(action))
+            return self._obstacle(step or _writes(cluster), error, str(action))
         logger.info("done cluster=%s/%s action=%s", cluster.namespace, cluster.name, action)
         self._crash.after_write(str(action))
         return _protection(action, stored)
 
-    def _failure(self, cluster: Cluster, error: KubeError, what: str) -> Obstacle:
-        """Return the obstacle for a refusal that no repetition changes, or for what the API server fails at in pass
-        after pass: a webhook that is down must not keep the status from telling what else becomes of the fleet. Raises
-        any other `error`, which repeats the pass."""
-        if error.http_status < 500:
-            return _obstacle(error, what)
-        key = (cluster.namespace, cluster.name)
-        if (failed := self._failed.get(key, 0)) < _FAILURES_UNTOLD:
-            self._failed[key] = failed + 1
-            raise error
-        return Obstacle("ApplyRefused", f"could not {what}, tried again and again: {error}")
+    def _obstacle(self, step: Step, error: KubeError, what: str) -> Obstacle:
+        """Return the obstacle for a refusal that no repetition changes, or for what the API server fails at for long: a
+        webhook that is down must not keep the status from telling what else becomes of the fleet. Raises any other
+        `error`, which repeats the pass."""
+        reason = self.failures.reason(step, error)
+        return Obstacle(reason, f"could not {what}{', tried again and again' if error.is_failure else ''}: {error}")
 
     def _is_futile(self, seen: Observation, action: Action) -> bool:
         if isinstance(action, Apply):
@@ -441,6 +440,7 @@ class Executor:
         """Delete exactly the object that was seen; return (it is gone or goes, why it was refused). Another one of this
         name, or one that changed since, is looked at anew: (False, None)."""
         self._check_lease()  # the flush took its time, or the deletion before this one
+        step: Step = ("delete", namespace, child.kind, child.name)
         try:
             await self._kube.delete(
                 child.kind, namespace, child.name, uid=child.uid, resource_version=child.resource_version
@@ -449,9 +449,10 @@ class Executor:
             logger.warning("not stopped namespace=%s action=%s error=%s", namespace, child, error)
             if error.is_conflict:
                 return False, None
-            refused = _obstacle(error, f"delete {child.kind} {child.name}")
+            refused = self._obstacle(step, error, f"delete {child.kind} {child.name}")
             reason = refused.reason if isinstance(error, KubeForbidden) else "RolloutHalted"
             return False, Hindrance(f"{refused.reason}: {refused.message}", reason, now_ms)
+        self.failures.over(step)
         logger.info("done namespace=%s action=%s", namespace, child)
         return True, None
 
@@ -518,9 +519,8 @@ class Executor:
                 await self._kube.apply(_manifest(namespace, scale), manager=names.SCALE_MANAGER)
             except KubeError as error:
                 if not error.is_conflict:
-                    refused |= {
-                        flush.pod_uid: Hindrance(_obstacle(error, str(scale)).message) for flush in action.flushes
-                    }
+                    why = self._obstacle(("scale", namespace, scale.stateful_set), error, str(scale)).message
+                    refused |= {flush.pod_uid: Hindrance(why) for flush in action.flushes}
                 return refused
             logger.info("done namespace=%s action=%s", namespace, scale)
             self._crash.after_write(str(scale))
@@ -653,7 +653,7 @@ class Executor:
         except KubeError as error:
             if error.is_conflict:
                 return ""  # somebody changed the StatefulSet since it was read: the next pass looks again
-            return _obstacle(error, str(action.scale)).message
+            return self._obstacle(("scale", namespace, action.bookie), error, str(action.scale)).message
         return ""
 
     async def _take_away(self, namespace: str, action: DetachPool | RemoveBookie) -> str:
@@ -679,7 +679,8 @@ class Executor:
                 is_orphaning=not is_pod,
             )
         except KubeError as error:
-            return "" if error.is_conflict else _obstacle(error, str(action)).message
+            step: Step = ("take", namespace, action.bookie)
+            return "" if error.is_conflict else self._obstacle(step, error, str(action)).message
         return ""
 
     def _check_lease(self) -> None:
@@ -705,22 +706,9 @@ def _resized(namespace: str, action: ResizeClaim) -> Manifest:
     }
 
 
-# Passes in a row, half a minute of them: what passes by itself is not told.
-_FAILURES_UNTOLD = 4
-
-
-def _obstacle(error: KubeError, what: str) -> Obstacle:
-    """Return the obstacle for a refusal that no repetition changes. Raises any other `error`."""
-    return Obstacle(refusal_reason(error), f"could not {what}: {error}")
-
-
-def refusal_reason(error: KubeError) -> str:
-    """Return the reason of Stalled for a refusal that no repetition changes. Raises any other `error`."""
-    if isinstance(error, KubeForbidden):
-        return "PermissionMissing"
-    if error.is_invalid:
-        return "ApplyRefused"
-    raise error
+def _writes(cluster: Cluster) -> Step:
+    """Return the step of a pass in which it writes what comes before the status."""
+    return "write", cluster.namespace, cluster.name
 
 
 def _live(seen: Observation, action: Action) -> Manifest | None:

@@ -70,6 +70,10 @@ class Identities:
         await self._publish(cluster, authority, now)
         self._prove(cluster, authority, now)
 
+    def can_look(self, cluster: Cluster) -> bool:
+        """Return True when this process has a certificate to show to the bookies of `cluster`."""
+        return self._wallet.identity(cluster.uid) is not None
+
     async def forget(self, namespace: str, name: str) -> None:
         """Remove the authority of a cluster that is gone."""
         live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from bookie.base.errors import BadInput
 from bookie_operator import observe, rests
-from bookie_operator.execute import Executor, refusal_reason
+from bookie_operator.execute import Executor
+from bookie_operator.failures import Step
 from bookie_operator.gateways import endings
 from bookie_operator.gateways.bookies import Bookies
 from bookie_operator.gateways.endings import Endings
@@ -17,7 +18,7 @@ from bookie_operator.model import collisions, names
 from bookie_operator.model.cluster import Cluster, SpecInvalid
 from bookie_operator.plan import fleet, marks, operations, ownership, rollback, security_steps, staggering
 from bookie_operator.plan.fleet import FleetPlan
-from bookie_operator.plan.observation import DependentsLook, MarksLook, Observation, Term
+from bookie_operator.plan.observation import DependentsLook, Hindrance, MarksLook, Observation, Term
 from bookie_operator.resources import record
 from bookie_operator.rests import GlancedNodes, Rests
 from bookie_operator.status import render
@@ -162,7 +163,10 @@ class Reconciler:
         if conflict := await self._name_conflict(manifest, cluster):
             await self._refuse(manifest, conflict, reason="NameConflict")
             return REFUSED_MS
-        cluster, record_problem = await self._recalled(cluster)
+        try:
+            cluster, record_problem = await self._recalled(cluster)
+        except KubeError as error:
+            return await self._say_blind(cluster, ("record", key.namespace, key.name), error)
         cluster = cluster.as_of(self._now_ms())
         if await self._is_anothers(key, manifest, cluster.status.operator.owner):
             return REFUSED_MS
@@ -174,30 +178,56 @@ class Reconciler:
             version = await self._executor.write_status(cluster.ref, first)
             cluster = replace(cluster, status=first, is_recalled=False, resource_version=version)
         cluster = rollback.effective(cluster)
+        step: Step = ("read", key.namespace, key.name)
         try:
-            await self._identities.ensure(cluster)
-            observation = await observe.look(
-                self._kube,
-                self._bookies,
-                cluster,
-                self._term(),
-                now_ms=self._now_ms(),
-                image=self._image,
-                version=self._version,
-                record_problem=record_problem,
-            )
+            seen = await self._seen(key, cluster, record_problem)
         except KubeError as error:
-            reason = refusal_reason(error)
-            # What was seen once is no evidence of now.
-            blind = render.forbidden(cluster.status, cluster.generation, reason, str(error), self._now_ms())
-            is_stored = blind == cluster.status and not cluster.is_recalled
-            await self._executor.say(cluster.ref, blind, self._now_ms(), is_stored=is_stored)
-            return REFUSED_MS
-        seen = await self._with_memory(self._kube, observation)
-        known = await self._with_dependents(key, await self._with_others(seen))
-        plan = fleet.decide(await self._with_marks(key, known))
+            return await self._say_blind(cluster, step, error)
+        self._executor.failures.over(step)
+        plan = fleet.decide(seen)
         await self._executor.run(plan)
         return plan
+
+    async def _say_blind(self, cluster: Cluster, step: Step, error: KubeError) -> int:
+        """Say that nothing is known, after a read that the API server refused, or at which it fails for long; return
+        the milliseconds until the next look. Raises `error` while it may pass by itself."""
+        reason = self._executor.failures.reason(step, error, lasting="ReadFailed")
+        # What was seen once is no evidence of now.
+        blind = render.forbidden(cluster.status, cluster.generation, reason, str(error), self._now_ms())
+        is_stored = blind == cluster.status and not cluster.is_recalled
+        await self._executor.say(cluster.ref, blind, self._now_ms(), is_stored=is_stored)
+        return REFUSED_MS
+
+    async def _seen(self, key: Key, cluster: Cluster, record_problem: str) -> Observation:
+        """Return all that a plan for `cluster` depends on. Raises KubeError."""
+        keys = await self._with_keys(cluster)
+        observation = await observe.look(
+            self._kube,
+            self._bookies,
+            cluster,
+            self._term(),
+            now_ms=self._now_ms(),
+            image=self._image,
+            version=self._version,
+            record_problem=record_problem,
+        )
+        seen = await self._with_memory(self._kube, replace(observation, keys=keys))
+        known = await self._with_dependents(key, await self._with_others(seen))
+        return await self._with_marks(key, known)
+
+    async def _with_keys(self, cluster: Cluster) -> Hindrance | None:
+        """Make and renew the certificates; return why they could not be, where what there is lets the operator look on.
+        Raises KubeError where it does not, and for what may pass by itself."""
+        step: Step = ("keys", cluster.namespace, cluster.name)
+        try:
+            await self._identities.ensure(cluster)
+        except KubeError as error:
+            reason = self._executor.failures.reason(step, error, lasting="ReadFailed")
+            if not self._identities.can_look(cluster):
+                raise
+            return Hindrance(f"the certificates of the admin ports cannot be kept: {error}", reason)
+        self._executor.failures.over(step)
+        return None
 
     async def _with_others(self, seen: Observation) -> Observation:
         """Return `seen` with the other clusters that roll out or ask to, while this one asks."""
@@ -281,11 +311,14 @@ class Reconciler:
         try:
             others = await self._kube.list(names.KIND, cluster.namespace)
             return collisions.find(manifest, others, await self._kube.list("PersistentVolumeClaim", cluster.namespace))
-        except KubeForbidden:
-            return ""  # the look that follows asks the same, and says that it may not
+        except KubeError as error:
+            if not (error.is_failure or isinstance(error, KubeForbidden)):
+                raise
+            return ""  # the look that follows asks the same, and says that it cannot
 
     async def _recalled(self, cluster: Cluster) -> tuple[Cluster, str]:
-        """Return `cluster` with its status completed from the record; and why the record could not be read, or ""."""
+        """Return `cluster` with its status completed from the record; and why the record could not be used, or "".
+        Raises KubeError: who keeps the cluster stands there too."""
         try:
             live = await self._kube.get("ConfigMap", cluster.namespace, names.record(cluster.name))
         except KubeForbidden as error:

@@ -59,7 +59,7 @@ def try_to_create(kubeconfig: str, manifest: Manifest) -> str:
             try:
                 await api._ask("POST", names.KIND, NAMESPACE, "", query={"dryRun": "All"}, body=manifest)
             except KubeError as error:
-                if not error.is_invalid:
+                if not error.is_refusal:
                     raise
                 return str(error)
             return ""
@@ -391,7 +391,7 @@ def try_to_change(kubeconfig: str, manifest: Manifest) -> str:
             try:
                 await api._ask("PUT", names.KIND, NAMESPACE, name, query={"dryRun": "All"}, body=manifest)
             except KubeError as error:
-                if not error.is_invalid:
+                if not error.is_refusal:
                     raise
                 return str(error)
             return ""

@@ -55,7 +55,7 @@ def answer(kubeconfig: str, verb: str, name: str, body: Manifest, *, is_tried: b
                 query = {"dryRun": "All"} if is_tried else {}
                 await api._ask(verb, names.OPERATION_KIND, NAMESPACE, name, query=query, body=body)
             except KubeError as error:
-                if not error.is_invalid:
+                if not error.is_refusal:
                     raise
                 return str(error)
             return ""

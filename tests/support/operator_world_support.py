@@ -322,6 +322,9 @@ class World:
     forbidden: str = ""  # a kind that the operator has no right to
     invalid: str = ""  # a kind that the API server refuses
     without_webhook: str = ""  # a kind that no write of is taken while its webhook is down
+    webhook_status: int = 500  # what its writes get then; 0: none of them is answered in time
+    no_reads: "tuple[str, ...]" = ()  # kinds that the API server fails to read (its etcd, or who encrypts that)
+    denied: "dict[str, KubeError]" = field(default_factory=dict)  # by kind: how each write of one is refused
     has_lease: bool = True
     admit: Callable[[Manifest], Manifest] = as_it_is  # what admission makes of every child
     is_edited_while_read: bool = False  # somebody else changes the cluster in the middle of every pass
@@ -403,8 +406,12 @@ class World:
     def _check(self, kind: str, *, is_read: bool = False) -> None:
         if kind == self.forbidden:
             raise KubeForbidden(kind, 403, "forbidden")
+        if kind in self.no_reads and is_read:
+            raise KubeError(kind, 500, "failed to decrypt DEK")
         if kind == self.without_webhook and not is_read:
-            raise KubeError(kind, 500, "failed calling webhook")
+            raise KubeError(kind, self.webhook_status, "failed calling webhook")
+        if kind in self.denied and not is_read:
+            raise self.denied[kind]
         if kind == self.invalid and not is_read:
             raise KubeError(kind, 422, "invalid")
 
@@ -468,7 +475,7 @@ class World:
             wanted, asked = (values.parse_quantity(_request(one)) for one in (manifest, live))
             has = values.parse_quantity(live["status"]["capacity"]["storage"])
             if self.no_resize:
-                raise KubeForbidden(f"apply {kind} {name}", 403, self.no_resize)
+                raise KubeError(f"apply {kind} {name}", 403, self.no_resize)
             if wanted < asked and wanted <= has:
                 raise KubeError(f"apply {kind} {name}", 422, "field can not be less than status.capacity")
 

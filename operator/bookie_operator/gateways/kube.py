@@ -5,6 +5,7 @@ a KubeError that says what was asked and what the API server answered.
 """
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ Manifest = dict[str, Any]
 CALL_DEADLINE_S = 10.0
 CLOCKS_AGREE_MS = 60_000  # a Date header has whole seconds, and answers take some
 RETRY_AFTER_MAX_MS = 120_000  # a number that is wrong must not make a fleet unattended for hours
+_QUOTA = re.compile(r"is forbidden: exceeded quota: ([^,\s]+)")
+# How 403 reads when admission says no (a quota, a limit, a namespace that ends, a policy, a webhook): a missing right
+# reads `is forbidden: User "..." cannot ...`.
+_ADMISSION = re.compile(r"is forbidden: (?!User |cannot set )|denied (?:the )?request")
 
 
 class KubeError(BookieError):
@@ -38,8 +43,21 @@ class KubeError(BookieError):
         return self.http_status == 409
 
     @property
-    def is_invalid(self) -> bool:
-        return self.http_status in (400, 422)
+    def is_refusal(self) -> bool:
+        """Return True when the same call would be refused again: it is invalid, or admission says no."""
+        return self.http_status in (400, 403, 422)
+
+    @property
+    def is_failure(self) -> bool:
+        """Return True when the API server could not do what it was asked: it, or a webhook that it calls, is down. One
+        that waits for a webhook until we no longer do gives no answer."""
+        return self.http_status == 0 or self.http_status >= 500
+
+    @property
+    def quota(self) -> str:
+        """Return the name of the ResourceQuota that is used up; "" for any other error."""
+        found = _QUOTA.search(str(self)) if self.http_status == 403 else None
+        return found[1] if found is not None else ""
 
 
 class KubeForbidden(KubeError):
@@ -215,8 +233,10 @@ class ApiServer:
         if response.status == 404 and absent_is_none:
             return None
         if not 200 <= response.status <= 299:
-            refused = KubeForbidden if response.status == 403 else KubeError
-            raise refused(what, response.status, _message(data), _retry_after_ms(response.headers.get("Retry-After")))
+            message = _message(data)
+            is_right_missing = response.status == 403 and not _ADMISSION.search(message)
+            refused = KubeForbidden if is_right_missing else KubeError
+            raise refused(what, response.status, message, _retry_after_ms(response.headers.get("Retry-After")))
         answer: Manifest = json.loads(data)
         return answer
 

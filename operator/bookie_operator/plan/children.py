@@ -76,6 +76,9 @@ def plan(
     obstacles: list[Obstacle] = []
     if observation.record_problem:
         obstacles.append(Obstacle("RecordUnreadable", observation.record_problem))
+    if observation.keys is not None:
+        # A pod that begins now could not mount them.
+        obstacles.append(Obstacle(observation.keys.reason, observation.keys.text))
     step = metadata_step(observation)
     sets = [
         templates.settled(observation, one)

@@ -109,6 +109,7 @@ class Observation:
     bookies: tuple[BookieCase, ...] = ()  # one per desired replica, then every other one that was found
     members_problem: str = ""  # why cookies and registrations were not read; "" = they were
     record_problem: str = ""  # why the record cannot be used; "" = it was, or there is none yet
+    keys: Hindrance | None = None  # why certificates could not be made or renewed; None: they could
     children: Mapping[tuple[str, str], Manifest] = field(default_factory=dict)  # live, by (kind, name)
     mounted: frozenset[str] = frozenset()  # ConfigMaps that a pod, a revision or a StatefulSet names
     templates: Mapping[str, Manifest] = field(default_factory=dict)  # of pods, by revision, newest first

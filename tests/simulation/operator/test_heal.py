@@ -11,7 +11,6 @@ from bookie.ports.admin import OPERATOR_EPOCH_MAX, MountProof, State
 from bookie_operator.crash import CrashPoint
 from bookie_operator.execute import LostLease
 from bookie_operator.gateways.kube import KubeError
-from bookie_operator.model.status import Condition
 from bookie_operator.status import conditions
 from operator_world_support import Crashed, World
 
@@ -433,44 +432,6 @@ def test_what_the_api_server_will_never_take_is_said_not_repeated_in_silence() -
     assert stalled is not None
     assert stalled.reason == "ApplyRefused"
     assert "StatefulSet ledgers-zone-a" in stalled.message
-
-
-def test_beside_a_webhook_that_is_down_the_status_tells_what_else_becomes_of_the_fleet(world: World) -> None:
-    """Before, each pass ended at that write, and the status of before stood as long as the webhook was down."""
-    world.without_webhook = "StatefulSet"
-    world.edit(image="bookie:next")
-    operator = world.operator()
-
-    async def passes(count: int) -> int:
-        failed = 0
-        for _ in range(count):
-            try:
-                await operator.reconcile(worlds.KEY)
-            except KubeError:
-                failed += 1
-            world.settle()
-        return failed
-
-    def told(kind: str) -> Condition:
-        found = world.status().condition(kind)
-        assert found is not None
-        return found
-
-    assert asyncio.run(passes(4)) == 4, "what may pass by itself is not told"
-    assert told("Stalled").status != "True"
-    world.bookie("ledgers-zone-a-0").is_reachable = False
-    asyncio.run(passes(4))
-
-    status = world.status()
-    stalled = told("Stalled")
-    assert (stalled.status, stalled.reason) == ("True", "ApplyRefused")
-    assert "failed calling webhook" in stalled.message
-    assert [one.name for one in status.bookies if one.state != "Serving"] == ["ledgers-zone-a-0"]
-    world.without_webhook = ""
-    world.bookie("ledgers-zone-a-0").is_reachable = True
-    asyncio.run(passes(30))
-    assert world.is_quiet()
-    assert told("Stalled").status == "False"
 
 
 def test_a_policy_that_refuses_the_keys_of_a_cluster_is_told_in_its_status() -> None:

@@ -1,0 +1,53 @@
+"""What the API server fails at: for how long already. What passes by itself repeats the pass and is not told; what
+lasts is told in the status, and the rest of the pass goes on.
+
+Only this process remembers it: a new one begins to count anew.
+"""
+
+from collections.abc import Callable
+
+from bookie_operator.gateways.kube import KubeError, KubeForbidden
+
+# An API server, or a webhook, that restarts is back by then.
+TOLD_AFTER_S = 30.0
+# Passes that fail are a minute apart at most (workqueue.py), and may take that long: what has not failed for so long
+# is over.
+_OVER_AFTER_S = 180.0
+
+Step = tuple[str, ...]  # of a pass over one cluster
+
+
+class Failures:
+    """Since when each step of a pass has failed; as many entries as failed within the last minutes."""
+
+    def __init__(self, loop_s: Callable[[], float]) -> None:
+        self._loop_s = loop_s
+        self._since: dict[Step, tuple[float, float]] = {}  # first and last failure, loop time
+
+    def reason(self, step: Step, error: KubeError, *, lasting: str = "ApplyRefused") -> str:
+        """Return the reason of Stalled for a refusal that no repetition changes, and for a failure that lasts
+        (`lasting`). Raises any other `error`, which repeats the pass."""
+        if not error.is_failure:
+            return refusal_reason(error)
+        now_s = self._loop_s()
+        self._since = {one: each for one, each in self._since.items() if now_s - each[1] < _OVER_AFTER_S}
+        first_s = self._since.get(step, (now_s, now_s))[0]
+        self._since[step] = (first_s, now_s)
+        if now_s - first_s < TOLD_AFTER_S:
+            raise error
+        return lasting
+
+    def over(self, step: Step) -> None:
+        """Note that `step` went well."""
+        self._since.pop(step, None)
+
+
+def refusal_reason(error: KubeError) -> str:
+    """Return the reason of Stalled for a refusal that no repetition changes. Raises any other `error`."""
+    if isinstance(error, KubeForbidden):
+        return "PermissionMissing"
+    if error.quota:
+        return "QuotaExceeded"
+    if error.is_refusal:
+        return "ApplyRefused"
+    raise error

@@ -1,0 +1,182 @@
+"""What the API server fails at for long, or refuses, stands in the status; and what could be looked at goes on."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+import operator_world_support as worlds
+from bookie_operator.gateways.kube import KubeError
+from bookie_operator.model.status import Condition
+from bookie_operator.reconcile import Reconciler
+from operator_world_support import World
+
+DOWN = "ledgers-zone-a-0"
+
+
+def passes(world: World, operator: Reconciler, count: int) -> int:
+    """Run passes a second apart, as the queue does; return how many the API server broke off."""
+
+    async def run() -> int:
+        failed = 0
+        for _ in range(count):
+            try:
+                await operator.reconcile(worlds.KEY)
+            except KubeError:
+                failed += 1
+            world.settle()
+        return failed
+
+    return asyncio.run(run())
+
+
+def told(world: World, kind: str) -> Condition:
+    found = world.status().condition(kind)
+    assert found is not None
+    return found
+
+
+def not_serving(world: World) -> list[str]:
+    return [one.name for one in world.status().bookies if one.state != "Serving"]
+
+
+@pytest.mark.parametrize("status", [500, 0])
+def test_beside_a_webhook_that_is_down_the_status_tells_what_else_becomes_of_the_fleet(
+    world: World, status: int
+) -> None:
+    """A webhook that nobody answers for is waited for as long as our own call is: there is no answer at all then."""
+    world.without_webhook, world.webhook_status = "StatefulSet", status
+    world.edit(image="bookie:next")
+    operator = world.operator()
+
+    assert passes(world, operator, 25) == 25, "what may pass by itself is not told"
+    assert told(world, "Stalled").status != "True"
+    world.bookie(DOWN).is_reachable = False
+    passes(world, operator, 15)
+
+    stalled = told(world, "Stalled")
+    assert (stalled.status, stalled.reason) == ("True", "ApplyRefused")
+    assert "failed calling webhook" in stalled.message
+    assert not_serving(world) == [DOWN]
+    world.without_webhook = ""
+    world.bookie(DOWN).is_reachable = True
+    passes(world, operator, 30)
+    assert world.is_quiet()
+    assert told(world, "Stalled").status == "False"
+
+
+def test_while_keys_cannot_be_read_the_status_says_so_and_what_else_becomes_of_the_fleet(world: World) -> None:
+    """Before, each pass ended there, and the status said for hours that all was well."""
+    operator = world.operator()
+    passes(world, operator, 3)
+    world.no_reads = ("Secret",)
+    world.edit(image="bookie:next", rollout={"strategy": "Automatic", "soakSeconds": 0})
+
+    assert passes(world, operator, 25) == 25, "what may pass by itself is not told"
+    assert told(world, "Stalled").status != "True"
+    world.bookie(DOWN).is_reachable = False
+    passes(world, operator, 15)
+
+    stalled = told(world, "Stalled")
+    assert (stalled.status, stalled.reason) == ("True", "ReadFailed")
+    assert "failed to decrypt" in stalled.message
+    assert not_serving(world) == [DOWN]
+    world.bookie(DOWN).is_reachable = True
+    world.writes.clear()
+    passes(world, operator, 20)
+    assert not [one for one in world.writes if one.startswith(("flush", "delete"))], "a new pod could not mount them"
+    world.no_reads = ()
+    passes(world, operator, 90)
+    assert world.is_quiet()
+    assert told(world, "Stalled").status == "False"
+    assert told(world, "UpToDate").status == "True"
+
+
+def test_a_new_operator_that_cannot_read_keys_says_that_nothing_is_known(world: World) -> None:
+    """It has nothing to show to a bookie: none of them is called silent for that."""
+    world.no_reads = ("Secret",)
+
+    passes(world, world.operator(), 40)
+
+    found = {one.type: (one.status, one.reason) for one in world.status().conditions}
+    assert found.pop("Stalled") == ("True", "ReadFailed")
+    assert {status for status, _ in found.values()} == {"Unknown"}
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("Pod",),
+        ("ConfigMap",),
+        ("PersistentVolumeClaim",),
+        ("Node",),
+        ("ControllerRevision",),
+        (worlds.names.OPERATION_KIND,),
+    ],
+)
+def test_what_cannot_be_read_for_long_makes_unknown_what_the_status_said(world: World, kinds: Sequence[str]) -> None:
+    operator = world.operator()
+    world.edit(disruption={"onDrain": "ReadOnlyFirst"})  # with it each pass reads the nodes
+    passes(world, operator, 14)
+    assert told(world, "Ready").status == "True"
+    world.no_reads = tuple(kinds)
+
+    assert passes(world, operator, 25) == 25
+    passes(world, operator, 15)
+
+    assert (told(world, "Stalled").reason, told(world, "Ready").status) == ("ReadFailed", "Unknown")
+    world.no_reads = ()
+    passes(world, operator, 20)
+    assert world.is_quiet()
+
+
+def test_a_pod_that_cannot_be_deleted_because_its_webhook_is_down_is_told(world: World) -> None:
+    """Before, its bookie refused writes, pass after pass, and nothing said why."""
+    operator = world.operator()
+    passes(world, operator, 14)
+    world.no_deletion = KubeError("delete Pod", 500, "failed calling webhook")
+    world.edit(image="bookie:next", rollout={"strategy": "Automatic", "soakSeconds": 0})
+
+    passes(world, operator, 60)
+
+    stalled = told(world, "Stalled")
+    assert (stalled.status, stalled.reason) == ("True", "RolloutHalted")
+    assert "failed calling webhook" in stalled.message
+    world.no_deletion = None
+    passes(world, operator, 200)
+    assert told(world, "UpToDate").status == "True"
+
+
+def test_a_claim_that_cannot_grow_because_its_webhook_is_down_is_told(world: World) -> None:
+    operator = world.operator()
+    passes(world, operator, 14)
+    world.without_webhook = "PersistentVolumeClaim"
+    storage = worlds._copy(world.spec()["storage"])
+    storage["ledgers"]["volumes"][0]["size"] = "4Gi"
+    world.edit(storage=storage)
+
+    passes(world, operator, 60)
+
+    assert "failed calling webhook" in told(world, "VolumesExpanding").message
+    world.without_webhook = ""
+    passes(world, operator, 200)
+    assert told(world, "VolumesExpanding").reason == "SizesAsAsked"
+
+
+QUOTA = 'services "ledgers-bookies" is forbidden: exceeded quota: storage-team, requested: services=1, used: services=5'
+ENDING = (
+    'services "ledgers-bookies" is forbidden: unable to create new content in namespace data because it is being'
+    " terminated"
+)
+
+
+@pytest.mark.parametrize(("words", "reason"), [(QUOTA, "QuotaExceeded"), (ENDING, "ApplyRefused")])
+def test_a_refusal_that_is_no_missing_right_is_not_called_one(words: str, reason: str) -> None:
+    world = worlds.world()
+    world.denied["Service"] = KubeError("PATCH /services", 403, words)
+
+    passes(world, world.operator(), 5)
+
+    stalled = told(world, "Stalled")
+    assert (stalled.status, stalled.reason) == ("True", reason)
+    assert words in stalled.message

@@ -1,0 +1,57 @@
+"""What the API server fails at is told when it lasts (operator/bookie_operator/failures.py)."""
+
+import pytest
+
+from bookie_operator.failures import Failures
+from bookie_operator.gateways.kube import KubeError
+
+STEP = ("write", "data", "ledgers")
+DOWN = KubeError("PATCH", 500, "failed calling webhook")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def fails(failures: Failures, clock: Clock, times_s: list[float]) -> list[str]:
+    """What is told of each failure at these times; "" where it repeats the pass."""
+    told = []
+    for now_s in times_s:
+        clock.now_s = 1_000.0 + now_s
+        try:
+            told.append(failures.reason(STEP, DOWN))
+        except KubeError:
+            told.append("")
+    return told
+
+
+def test_a_failure_is_told_after_half_a_minute() -> None:
+    clock = Clock()
+
+    assert fails(Failures(clock), clock, [0, 10, 29, 30, 31]) == ["", "", "", "ApplyRefused", "ApplyRefused"]
+
+
+def test_what_failed_long_ago_is_over() -> None:
+    clock = Clock()
+
+    assert fails(Failures(clock), clock, [0, 60, 120, 400]) == ["", "ApplyRefused", "ApplyRefused", ""]
+
+
+def test_a_step_that_went_well_begins_to_count_anew() -> None:
+    clock = Clock()
+    failures = Failures(clock)
+    fails(failures, clock, [0, 29])
+
+    failures.over(STEP)
+
+    assert fails(failures, clock, [35]) == [""]
+
+
+@pytest.mark.parametrize("status", [409, 404, 429])
+def test_what_another_look_may_change_repeats_the_pass(status: int) -> None:
+    with pytest.raises(KubeError):
+        Failures(Clock()).reason(STEP, KubeError("PATCH", status, "not now"))
