@@ -100,6 +100,7 @@ class PodFacts:
     revision: str = ""
     grace_s: int = 30  # its termination grace
     has_ended: bool = False  # for good, by its kubelet's word
+    finalizers: tuple[str, ...] = ()  # that keep its object, whatever becomes of its processes
     problem: str = ""  # what the kubelet or scheduler says is wrong: "ImagePullBackOff: ..."
     trouble: str = ""  # the same in one word (gateways/facts.py: TROUBLES); "" = nothing is wrong, or nothing known
     has_certificates: bool = False  # of the admin port; pods of releases before 0.1 have none

@@ -52,6 +52,7 @@ def pod(manifest: Manifest) -> PodFacts:
         revision=(metadata.get("labels") or {}).get("controller-revision-hash") or "",
         grace_s=int((manifest.get("spec") or {}).get("terminationGracePeriodSeconds") or 30),
         has_ended=has_ended(manifest),
+        finalizers=tuple(metadata.get("finalizers") or ()),
         problem=_problem(status, conditions),
         trouble=_trouble(status, conditions),
         has_certificates=any(

@@ -227,6 +227,9 @@ def _without_report(case: BookieCase, evidence: Evidence, previous: BookieStatus
     cut_off = _cut_off(case)
     if pod.is_terminating:
         words = f"pod {pod.name} is being deleted"
+        if pod.has_ended and pod.finalizers:
+            held = f"finalizers keep it ({', '.join(pod.finalizers)})"
+            words = f"{words}, has ended, and {held}: who set them must take them away before there is another pod"
         if cut_off:
             return Stage.STOPPING, "NodeNotReady", f"{words}; {cut_off}"
         return Stage.STOPPING, "PodTerminating", words

@@ -130,6 +130,13 @@ def test_a_pod_of_nothing_is_pending() -> None:
     found = facts.pod({"metadata": {"name": "p", "uid": "u", "deletionTimestamp": "2027-01-15T08:00:00Z"}})
 
     assert (found.phase, found.is_terminating, found.created_ms) == ("Pending", True, 0)
+    assert found.finalizers == ()
+
+
+def test_the_finalizers_of_a_pod_are_known() -> None:
+    metadata = {"name": "p", "uid": "u", "finalizers": ["mesh/drain"]}
+
+    assert facts.pod({"metadata": metadata}).finalizers == ("mesh/drain",)
 
 
 def claim(**annotations: str) -> dict[str, Any]:

@@ -92,6 +92,34 @@ def test_nobody_begins_while_another_bookie_leaves_for_good() -> None:
     assert turn(cluster(**FAST), *FLEET[:2], replace(FLEET[2], is_leaving=True)) == []
 
 
+def test_who_is_to_leave_for_good_after_all_is_rebuilt_no_more() -> None:
+    """A person named it, it began, and then the spec asked for fewer: it needs no new claims."""
+    made = cluster(under_way("ledgers-zone-b-0", Departure.DRAINING))
+    stays, goes = FLEET, (FLEET[0], replace(FLEET[1], is_leaving=True), FLEET[2])
+
+    for cases, wanted in ((stays, ["ledgers-zone-b-0"]), (goes, [])):
+        marked = rebuild.marked(made, cases, named=["ledgers-zone-b-0"])
+        assert [one.name for one in marked if one.is_rebuilt] == wanted
+
+
+@pytest.mark.parametrize(
+    ("state", "is_held"),
+    [
+        (Departure.LEAVING, False),
+        (Departure.DRAINING, True),
+        (Departure.FORGETTING, True),
+        (Departure.FORGOTTEN, False),
+    ],
+)
+def test_who_leaves_a_drained_node_waits_for_who_has_begun_to_leave_for_good(state: Departure, is_held: bool) -> None:
+    first, leaves, _ = FLEET
+    made = cluster(under_way(leaves.name, state, rebuilds=False))
+
+    marked = rebuild.marked(made, (first, replace(leaves, is_leaving=True)), anew=[first.name], drained=[first.name])
+
+    assert [one.name for one in marked if one.is_rebuilt] == ([] if is_held else [first.name])
+
+
 def test_who_does_not_serve_comes_first_since_the_others_wait_for_it() -> None:
     assert turn(cluster(**FAST), *FLEET[:2], replace(FLEET[2], report=None)) == ["ledgers-zone-c-0"]
 

@@ -104,6 +104,17 @@ def test_a_pod_that_goes_is_stopping_and_one_without_report_unreachable() -> Non
     assert not assess(silent, before()).is_dataless
 
 
+@pytest.mark.parametrize(("has_ended", "is_told"), [(True, True), (False, False)])
+def test_what_keeps_a_pod_that_has_ended_is_told(has_ended: bool, is_told: bool) -> None:
+    """Its StatefulSet makes no other before it is gone. While its processes end a finalizer is no news."""
+    pod = make.pod(is_terminating=True, has_ended=has_ended, finalizers=("mesh/drain", "policy/audit"))
+
+    one = assess(make.bookie_case(pod=pod, report=None), before())
+
+    assert (one.stage, one.reason) == (Stage.STOPPING, "PodTerminating")
+    assert ("mesh/drain, policy/audit" in one.message) is is_told
+
+
 def test_the_first_sight_of_a_loss_is_a_suspicion() -> None:
     one = assess(make.lost_case(), before())
 
