@@ -137,3 +137,13 @@ PLAIN = Cookie(BookieId("b1"), ("/j",), ("/l1",), (), "cluster")
 )
 def test_directories_are_added_only_at_the_end(older: Cookie, changes: dict[str, Any], added: tuple[str, ...]) -> None:
     assert cookie.added(older, dataclasses.replace(older, **changes)) == added
+
+
+def test_the_note_that_nobody_waits_for_a_bookies_disks_is_read_again_and_gone_with_the_next_writer() -> None:
+    record = cookie.dump_incarnation(IncarnationRecord("instance", Incarnation(2), BootEpoch(9)))
+    noted = cookie.forgotten(record)
+
+    assert cookie.is_forgotten(noted)
+    assert cookie.load_incarnation(noted) == cookie.load_incarnation(record)
+    for other in (record, cookie.dump_incarnation(cookie.load_incarnation(noted)), noted.replace(b"true", b"1"), b"x"):
+        assert not cookie.is_forgotten(other)

@@ -55,7 +55,9 @@ customMetadata {
 }
 """
 )
-V1_IN_RECOVERY = HEADER + b"1\n2\n3\n0\n0\t192.0.2.1:1234\t192.0.2.2:1234\t192.0.2.3:1234\n-102\tCLOSED"
+V1_OPEN = HEADER + b"1\n2\n3\n0\n0\t192.0.2.1:1234\t192.0.2.2:1234\t192.0.2.3:1234\n"
+V1_IN_RECOVERY = V1_OPEN + b"-102\tCLOSED"
+V1_CLOSED = V1_OPEN.replace(b"3\n0\n0", b"3\n70\n0") + b"6\tCLOSED"
 
 
 def open_ledger(**changes: object) -> LedgerMetadata:
@@ -90,7 +92,7 @@ def test_a_closed_ledger_of_two_segments_is_written_as_java_writes_it() -> None:
     assert serde.load_ledger(EXAMPLE_B, created_ms=-1) == written
 
 
-@pytest.mark.parametrize("stored", [EXAMPLE_A, EXAMPLE_B, JAVA_GOLDEN, V2_TEXT, V1_IN_RECOVERY])
+@pytest.mark.parametrize("stored", [EXAMPLE_A, EXAMPLE_B, JAVA_GOLDEN, V2_TEXT, V1_OPEN, V1_IN_RECOVERY, V1_CLOSED])
 def test_what_was_read_is_written_back_unchanged_in_its_own_version(stored: bytes) -> None:
     assert serde.dump_ledger(serde.load_ledger(stored, created_ms=7)) == stored
 
