@@ -82,6 +82,12 @@ def test_closed_is_final() -> None:
     assert closed.closed(EntryId(9), 100) is closed
 
 
+@pytest.mark.parametrize(("last_entry", "length"), [(-2, 0), (0, -1)])
+def test_a_ledger_cannot_end_before_its_beginning(last_entry: int, length: int) -> None:
+    with pytest.raises(errors.BadInput, match=f"cannot close at entry {last_entry} with length {length}"):
+        made().closed(EntryId(last_entry), length)
+
+
 def test_recovery_begins_once_and_may_be_continued() -> None:
     recovering = made().in_recovery()
 

@@ -112,3 +112,9 @@ def test_only_directories_of_the_layout_belong_to_the_ledger_tree() -> None:
     assert paths.tree_depth(LayoutKind.LONG_HIERARCHICAL, "00") == 0
     for other in ("available", "LAYOUT", "0", "0000", "idgen", "²²"):
         assert paths.tree_depth(LayoutKind.HIERARCHICAL, other) == 0
+
+
+@pytest.mark.parametrize("name", ["00", "000", "L0000000007"])
+def test_a_root_that_holds_ledgers_of_any_layout_is_in_use(name: str) -> None:
+    assert paths.holds_ledgers(["available", name])
+    assert not paths.holds_ledgers(["available", "LAYOUT", "idgen"])

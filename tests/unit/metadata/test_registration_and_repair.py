@@ -27,6 +27,13 @@ def test_a_registration_is_written_and_read_as_java_does() -> None:
     assert info.property("k") == "v"
 
 
+def test_a_bookie_has_an_endpoint_for_each_port_that_it_has() -> None:
+    info = registration.bookie_service("10.0.0.5", 3181, (("k", "v"),), http_port=8080)
+
+    assert info.endpoints[1:] == (Endpoint("httpserver", "10.0.0.5", 8080, "http"),)
+    assert registration.bookie_service("10.0.0.5", 3181, (("k", "v"),)).endpoints == info.endpoints[:1]
+
+
 def test_an_empty_payload_means_the_id_is_the_address() -> None:
     legacy = registration.load_service_info(BookieId("10.0.0.5:3181"), b"")
 
