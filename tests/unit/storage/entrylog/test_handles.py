@@ -7,6 +7,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.storage.entrylog import logs
 from bookie.storage.store import EntryStore
 from storage_support import Bench, entry, run
 from story_support import story
@@ -62,6 +63,35 @@ async def test_a_log_that_goes_while_it_is_opened_leaves_no_handle(bench: Bench)
         with pytest.raises(errors.CorruptFile, match="ask the index again"):
             await reading
         assert not is_open(bench, location.log_id)
+
+    await bench.life(first)
+    await bench.life(second)
+
+
+@story(run, entry_log_bytes_max=4096)
+async def test_no_handle_is_closed_that_is_written_or_read_however_few_may_be_open(
+    bench: Bench, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "FILES_MAX", 0)
+
+    async def first(store: EntryStore) -> None:
+        for entry_id in range(3):  # a log each
+            await bench.put_all(store, LEDGER, [entry_id], payload=bytes(4000))
+            await store.flush()
+
+    async def second(store: EntryStore) -> None:
+        (directory,) = store.partitions
+        await bench.put_all(store, 8, [0])
+        await store.flush()
+        places = [directory.index.locate(LEDGER, EntryId(entry_id)) for entry_id in range(3)]
+        reads = [
+            directory.logs.read(place, LEDGER, EntryId(entry_id)) for entry_id, place in enumerate(places) if place
+        ]
+        for entry_id, body in enumerate(await asyncio.gather(*reads)):
+            assert bytes(body) == entry(LEDGER, entry_id, payload=bytes(4000))
+        await bench.put_all(store, 8, [1])
+        await store.flush()
+        assert not store.failed_dirs
 
     await bench.life(first)
     await bench.life(second)
