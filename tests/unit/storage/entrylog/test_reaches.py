@@ -74,3 +74,21 @@ async def test_a_log_that_is_gone_was_collected_only_where_a_later_one_is(
     await bench.life(work)
     assert told[0][0] < told[1][0] < told[2][0]
     await bench.look(look())
+
+
+@story(run)
+async def test_a_log_that_cannot_be_opened_counts_as_there(bench: Bench) -> None:
+    """Its reads fail, and that is told; a bookie whose volumes went back in time waits for a person."""
+    told: list[tuple[int, int]] = []
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(10))
+        await store.flush()
+        told.extend(store.logged)
+
+    async def look() -> None:
+        assert await reached(bench, *told[0])
+
+    await bench.life(work)
+    bench.rot(".log", 3)
+    await bench.look(look())
