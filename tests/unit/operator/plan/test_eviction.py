@@ -73,6 +73,14 @@ STORED = {"eviction": EvictionStatus(turn=turn())}
 REFUSING = {"first": {"state": State.READ_ONLY, "read_only": True, "has_turn": True}}
 
 
+def unannounced() -> tuple[BookieCase, ...]:
+    """FIRST refuses writes, and the metadata store lists it as one that takes them: another cluster in the same store,
+    which reads that, may stop one of its own beside it (spec/operator.md#Q13)."""
+    first, *others = bookies(**REFUSING)
+    assert first.member is not None
+    return replace(first, member=replace(first.member, is_writable=True)), *others
+
+
 def test_the_bookie_of_a_drained_node_gets_its_turn_and_flushes_before_anybody_may_evict_it() -> None:
     found = decided(seen())
 
@@ -106,6 +114,7 @@ def test_a_bookie_that_flushed_and_refuses_writes_is_outside_of_the_budget_alone
         seen(bookies(**REFUSING), status=STORED),  # nobody of this process heard that it flushed
         seen(status=STORED, flushed=frozenset({"pod-1"})),  # it takes writes (again)
         seen(bookies(**REFUSING), status=STORED, flushed=frozenset({"another-pod"})),
+        seen(unannounced(), status=STORED, flushed=frozenset({"pod-1"})),
     ],
 )
 def test_without_proof_of_the_flush_it_flushes_again_and_stays_inside(situation: Observation) -> None:

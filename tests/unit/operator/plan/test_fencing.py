@@ -111,6 +111,35 @@ def test_one_that_serves_nobody_is_kept_out_only_while_nothing_closes(how: dict[
     assert phase(found) is OperationPhase.QUEUED
 
 
+@pytest.mark.parametrize(
+    ("report", "is_asked"),
+    [
+        ({}, True),
+        ({"instance_id": "another"}, False),
+        ({"pod_uid": "before"}, False),
+        ({"metadata_reachable": False}, False),
+    ],
+)
+def test_an_order_is_given_only_to_a_bookie_that_can_write_it_into_the_clusters_own_store(
+    report: dict[str, Any], is_asked: bool
+) -> None:
+    """It stands in the metadata store: written into another one it would keep nobody out, and end nothing."""
+    found = with_own_address(asked("Unfence", ago_ms=1_000), first=held(aside=aside()) | report)
+
+    assert given(found) == [(FIRST, False)]
+    assert [one.door.address.startswith("10.0.9.1:") for one in found.asides] == [is_asked]
+
+
+def with_own_address(*found: BookieOperation, first: dict[str, Any]) -> FleetPlan:
+    """A plan for a fleet of which FIRST has an address of its own."""
+    seen = plan(*found, first=first).observation
+    cases = tuple(
+        replace(one, pod=replace(one.pod, ip="10.0.9.1")) if one.name == FIRST and one.pod is not None else one
+        for one in seen.bookies
+    )
+    return fleet.decide(replace(seen, bookies=cases))
+
+
 def seen_silent(*, is_ready: bool, is_registered: bool) -> FleetPlan:
     """FIRST does not answer the operator; what its kubelet and the metadata store say of it."""
     member = Member("data.ledgers.zone-a.0", has_cookie=True, is_registered=is_registered, is_writable=is_registered)
