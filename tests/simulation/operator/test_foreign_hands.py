@@ -321,3 +321,23 @@ def test_a_child_that_a_finalizer_of_others_keeps_in_deletion_for_ever_is_told(w
     assert (stalled.status, stalled.reason) == ("True", "ApplyRefused")
     assert f"{kind} {child['metadata']['name']}" in stalled.message
     assert "policy/finalizer" in stalled.message
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "Service", "ServiceAccount", "ConfigMap", "PodDisruptionBudget"])
+def test_a_child_whose_label_somebody_removed_gets_it_again_and_nobody_is_stopped(world: World, kind: str) -> None:
+    """Without it the operator does not see the child, and makes what is there already."""
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=3))
+    pods = {one["metadata"]["uid"] for one in world.of_kind("Pod")}
+    children = [one for one in world.of_kind(kind) if one["metadata"]["name"] != "ledgers-record"]
+    labels = [dict(one["metadata"]["labels"]) for one in children]
+    for one in children:
+        del one["metadata"]["labels"][worlds.names.LABEL_CLUSTER]
+
+    asyncio.run(world.run(operator, passes=4))
+
+    now = [world.objects[(kind, one["metadata"]["name"])]["metadata"]["labels"] for one in children]
+    assert now == labels
+    assert {one["metadata"]["uid"] for one in world.of_kind("Pod")} == pods
+    assert world.is_quiet()
+    assert world.accepted == []
