@@ -520,6 +520,36 @@ async def test_a_dead_bookie_is_emptied_by_another_and_forgotten(cluster: SimClu
 
 
 @story(on_cluster, bookies=4, seed=7)
+async def test_a_dead_bookie_that_comes_back_is_not_called_empty_any_more(cluster: SimCluster) -> None:
+    """Writers may choose it from its first moment on: what nobody looked for since does not prove anything."""
+    stage = Stage(cluster)
+    writer = await stage.set()
+    await stage.writer_node(writer.close())
+    peer = stage.peer()
+    stage.leaver.crash()
+
+    async def status(action: DrainAction = DrainAction.LOOK) -> DrainStatus:
+        assert peer.process is not None
+        return await peer.node.do(peer.process.admin.drain(action, bookie_id=BookieId(stage.leaver.name)))
+
+    async def until(is_so: Callable[[DrainStatus], bool]) -> DrainStatus:
+        for _ in range(200):
+            if is_so(found := await status()):
+                return found
+            await asyncio.sleep(1)
+        raise AssertionError(f"not in 200 s: {found}")
+
+    await status(DrainAction.START)
+    await until(lambda found: found.is_empty)
+    stage.leaver.start()
+    await cluster.until_ready(stage.leaver.name)
+
+    found = await until(lambda found: not found.is_empty)
+
+    assert "is alive" in found.error
+
+
+@story(on_cluster, bookies=4, seed=7)
 async def test_a_bookie_empties_one_dead_bookie_at_a_time(cluster: SimCluster) -> None:
     stage = Stage(cluster)
     await stage.set()

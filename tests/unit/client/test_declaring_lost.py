@@ -158,3 +158,36 @@ async def test_a_loss_is_accepted_of_the_ledger_that_was_looked_at_alone(fleet: 
             await accepting_loss.accept(client.shared, wanted)
 
         assert (await client.metadata(LEDGER)).state is LedgerState.OPEN
+
+
+@story(tell)
+async def test_the_answer_that_leaves_most_open_decides_whether_a_bookie_may_be_given_up(fleet: Fleet) -> None:
+    """b1 has bad bytes of entry 0, which is final, and may still have entry 1: it never began anew."""
+    async with fleet.client() as client:
+        await client.shared.ledgers.create(ledger().closed(EntryId(1), 14), LEDGER)
+        for bookie in fleet.bookies:
+            bookie.keys[LEDGER] = b""
+        fleet["b1"].entries[LEDGER, EntryId(0)] = sealed(b"entry 0")[:-1] + b"?"
+        fleet["b1"].limbo.add(LEDGER)
+
+        with pytest.raises(errors.GrantRefused, match="its identity never began anew") as refusal:
+            await declaring_lost.plan(client.shared, LEDGER, [BookieId("b1")], by="me", reason="burnt")
+
+        assert refusal.value.reason == "may_answer"
+
+
+@story(tell, zones="abcabc")
+async def test_a_ledger_is_settled_by_those_of_the_named_bookies_that_are_its_own(fleet: Fleet) -> None:
+    """One loss has ledgers of several ensembles, and is told with all its bookies."""
+    async with fleet.client() as client:
+        await client.shared.ledgers.create(ledger(), LEDGER)
+        fleet["b0"].entries[LEDGER, EntryId(0)] = sealed(b"entry 0")
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 0)]
+        for name in ("b1", "b2"):
+            await fleet[name].stop()
+        lost = [BookieId(name) for name in ("b1", "b2", "b9")]
+
+        closed = await declaring_lost.settle(client.shared, LEDGER, lost, by="me", reason="burnt")
+
+        assert (closed.state, closed.last_entry) == (LedgerState.CLOSED, 0)
