@@ -217,8 +217,14 @@ class LedgerStore:
         return await self._next_long_id()
 
     async def stored(self, ledger_id: LedgerId) -> Stored:
-        """Return the record as it stands, readable or not. Raises LedgerMissing, MetadataError."""
-        found = await find(self.store, self.path(ledger_id))
+        """Return the record as it stands, readable or not; perhaps an older one, and never "none" for a ledger that was
+        made before this call. Raises LedgerMissing, MetadataError."""
+        path = self.path(ledger_id)
+        found = await find(self.store, path)
+        if found is None:
+            # Nobody is told "no such ledger" by a server of the store that has not heard of it yet.
+            await self.store.sync(path)
+            found = await find(self.store, path)
         if found is None:
             raise errors.LedgerMissing(f"ledger {ledger_id} does not exist")
         return found

@@ -113,8 +113,11 @@ class Oracle:
             self._report(f"S1: ledger {ledger_id} ends at {history.end} and a reader was told LAC {entry_id}")
 
     def denied(self, ledger_id: LedgerId, reason: str) -> None:
-        """Report that a reader was told of a confirmed entry that it is not there (CONFORMANCE.md#B10)."""
-        self._report(f"DENIED: a reader of ledger {ledger_id} was told that a confirmed entry is not there: {reason}")
+        """Report that a reader was told of a ledger, or of a confirmed entry, that it is not there
+        (CONFORMANCE.md#B10)."""
+        self._report(
+            f"DENIED: a reader of ledger {ledger_id} was told that it, or a confirmed entry, is not there: {reason}"
+        )
 
     # ---- what the metadata store holds ------------------------------------------------------------------------------
 

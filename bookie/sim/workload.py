@@ -315,7 +315,8 @@ class Application:
         ledger_id = self.random.choice(self.workload.ledgers[-6:])
         password = self.workload.password(ledger_id)
         life = life_of(password)
-        reader = await process.client.open_no_recovery(ledger_id, password)
+        with self.no_denial(ledger_id, life):
+            reader = await process.client.open_no_recovery(ledger_id, password)
         try:
             if self.durability.randrange(100) < self.workload.plan.tail_percent:
                 await self.tail(reader, life)
@@ -335,10 +336,11 @@ class Application:
 
     @contextlib.contextmanager
     def no_denial(self, ledger_id: LedgerId, life: bytes) -> Iterator[None]:
-        """Within the body confirmed entries are read: that one is not there is never true, unless all were deleted."""
+        """Within the body a ledger is opened, or its confirmed entries are read: that something is not there is never
+        true, unless all was deleted."""
         try:
             yield
-        except (errors.NoSuchEntry, errors.NoSuchLedger) as error:
+        except (errors.NoSuchEntry, errors.NoSuchLedger, errors.LedgerMissing) as error:
             if not self.oracle.history(ledger_id, life).is_deleted:
                 self.oracle.denied(ledger_id, str(error))
             raise
@@ -409,7 +411,8 @@ class Application:
             await self.pause()
         password = self.workload.password(ledger_id)
         life = life_of(password)
-        reader = await process.client.open(ledger_id, password)
+        with self.no_denial(ledger_id, life):
+            reader = await process.client.open(ledger_id, password)
         if reader.last_entry >= 0:
             with self.no_denial(ledger_id, life):
                 async for entry in reader.read_stream(0, reader.last_entry):

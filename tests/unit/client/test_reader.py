@@ -10,8 +10,10 @@ import pytest
 from bookie.base import errors
 from bookie.base.errors import Answer, Status
 from bookie.base.ids import EntryId, LedgerId
+from bookie.base.units import NS_PER_S
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.sim.history import TreeHistory
 from bookie.wire import messages
 from bookie.wire.digest import Digest
 from client_support import BREAK, MUTE, Fleet, tell
@@ -410,3 +412,37 @@ async def test_an_explicit_lac_hidden_behind_an_error_is_still_believed(fleet: F
         reader = await client.open_no_recovery(writer.id)
 
         assert reader.last_confirmed == EntryId(4)
+
+
+async def lagging(fleet: Fleet) -> None:
+    """From now on the store keeps its history, so that servers may lag."""
+    keeper, loop = fleet.machine.keeper, fleet.machine.loop
+    keeper.history = TreeHistory(keeper.tree)
+    for path in list(keeper.tree.nodes):
+        keeper.history.note(path, loop.now_ns)
+    await loop.sleep_ns(NS_PER_S)
+
+
+@story(tell)
+async def test_a_ledger_that_was_just_made_is_opened_at_a_metadata_server_that_lags(fleet: Fleet) -> None:
+    """"There is no such ledger" is said by who has looked, also of one that another client made and told of."""
+    async with fleet.client() as client, fleet.client("writer") as another:
+        await lagging(fleet)
+        writer = await another.create()
+        await writer.append(b"x")
+        fleet.machine.keeper.faults.lag_ns = 10**6 * NS_PER_S
+
+        async with await client.open(writer.id) as reader:
+            assert reader.last_entry == 0
+        with pytest.raises(errors.LedgerMissing):
+            await client.open(LedgerId(writer.id + 1))
+
+
+@story(tell)
+async def test_all_ledgers_are_listed_at_a_metadata_server_that_lags(fleet: Fleet) -> None:
+    async with fleet.client() as client, fleet.client("writer") as another:
+        await lagging(fleet)
+        writer = await another.create()
+        fleet.machine.keeper.faults.lag_ns = 10**6 * NS_PER_S
+
+        assert [each async for each in client.ledgers()] == [writer.id]
