@@ -438,11 +438,15 @@ async def test_a_ledger_that_was_just_made_is_opened_at_a_metadata_server_that_l
             await client.open(LedgerId(writer.id + 1))
 
 
+@pytest.mark.parametrize("as_admin", [True, False])
 @story(tell)
-async def test_all_ledgers_are_listed_at_a_metadata_server_that_lags(fleet: Fleet) -> None:
+async def test_all_ledgers_are_listed_at_a_metadata_server_that_lags(fleet: Fleet, *, as_admin: bool) -> None:
     async with fleet.client() as client, fleet.client("writer") as another:
         await lagging(fleet)
         writer = await another.create()
         fleet.machine.keeper.faults.lag_ns = 10**6 * NS_PER_S
 
-        assert [each async for each in client.ledgers()] == [writer.id]
+        if as_admin:
+            assert [each async for each, _ in client.admin.ledgers()] == [writer.id]
+        else:
+            assert [each async for each in client.ledgers()] == [writer.id]
