@@ -48,6 +48,10 @@ class Store:
     async def get(self, _: LedgerId) -> Read:
         return self.metadata, self.version
 
+    async def get_again(self, ledger_id: LedgerId, known: LedgerMetadata) -> Read:
+        assert not known.was_replaced_by(self.metadata), "it is one ledger"
+        return await self.get(ledger_id)
+
     async def put(self, _: LedgerId, metadata: LedgerMetadata, version: int) -> int:
         if self.overtake:
             self.overtake.pop()()
