@@ -6,6 +6,7 @@ watch the protocol's promises in every one of these tests.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -1127,8 +1128,18 @@ async def test_a_bookie_that_a_recovery_brought_in_and_that_lost_what_it_took_ge
     await cluster.until(lambda: state_of(cluster, writer.id) is LedgerState.IN_RECOVERY, "the recovery")
     while not store_of(spare).has_entry(writer.id, EntryId(99)):
         await pause(cluster, 0.1)
-    cluster.hold("app", "zk")  # before its acknowledgement is back
-    await pause(cluster, 100)  # all of it is acknowledged; what is left is to close the ledger
+    store: Any = app.client.shared.ledgers.store
+    put, is_closing = store.put, asyncio.Event()
+
+    async def closes(*words: Any) -> int:
+        is_closing.set()
+        version: int = await put(*words)
+        return version
+
+    store.put = closes  # all is acknowledged; what is left is to close the ledger
+    await is_closing.wait()
+    cluster.hold("app", "zk")  # before that arrives
+    await pause(cluster, 100)
     spare.crash()
     spare.start()
     await cluster.until(lambda: spare.process is not None and spare.process.boot.store is not None, "its marks")

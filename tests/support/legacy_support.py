@@ -8,13 +8,14 @@ volumes and its journal are plain values; everything that reached the journal, o
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import wire_support
-from bookie.base.errors import BookieError, NodeMissing, Status
+from bookie.base.errors import BookieError, BookieUnavailable, NodeMissing, Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client import Client, ClientOptions, LedgerWriter
@@ -32,6 +33,7 @@ from bookie.wire.messages import Request, Response
 PREBOOT_MS = 5_000  # how long the marks of a boot take, of which it waits only where a cookie is stamped
 CHECK_MS = 3_000  # the pause between two looks whether a full check is due
 LIMBO = Status.EUNKNOWNLEDGERSTATE
+_DIALS_MAX, _DIAL_S = 20, 0.5  # a client hears of a bookie's new process a moment after that serves
 
 
 @dataclass(slots=True)
@@ -355,7 +357,14 @@ class JavaWriter:
 
     async def _ask_all(self, request: Request) -> None:
         for bookie in self.metadata.last_segment.bookies:
-            await self.client(self.client.client.bookies._call(bookie, copy.copy(request)))
+            for dials in range(_DIALS_MAX, 0, -1):
+                try:
+                    await self.client(self.client.client.bookies._call(bookie, copy.copy(request)))
+                    break
+                except BookieUnavailable:
+                    if dials == 1:
+                        raise
+                    await asyncio.sleep(_DIAL_S)
 
 
 def all_java(cluster: SimCluster, names: Sequence[str] = ()) -> SimCluster:
