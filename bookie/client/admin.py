@@ -46,7 +46,6 @@ class ClusterAdmin:
 
     async def ledgers(self) -> AsyncIterator[tuple[LedgerId, LedgerMetadata]]:
         """All ledgers with their metadata, at least those made before this call; one deleted meanwhile is left out."""
-        await self._shared.ledgers.store.sync(self._shared.ledgers.root)
         async for ledger_id in self._shared.ledgers.iterate():
             try:
                 metadata, _ = await self._shared.ledgers.get(ledger_id)

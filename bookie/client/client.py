@@ -206,7 +206,6 @@ class Client:
 
     async def ledgers(self) -> AsyncIterator[LedgerId]:
         """Yield the ids of all ledgers, ascending, at least of those that were made before this call."""
-        await self.shared.ledgers.store.sync(self.shared.ledgers.root)
         async for ledger_id in self.shared.ledgers.iterate():
             yield ledger_id
 

@@ -168,10 +168,13 @@ class LedgerStore:
             parent = parent.rsplit("/", 1)[0]
 
     async def iterate(self) -> AsyncIterator[LedgerId]:
-        """Yield all ledger ids, ascending. Ledgers made or deleted meanwhile may or may not appear.
+        """Yield all ledger ids, ascending: each that was made before this call and is there still; of those made or
+        deleted meanwhile some.
 
-        A branch that vanished is empty. Any other failure raises: taken for "no ledgers", it would let bookies delete.
+        A branch that vanished is empty. Any other failure raises MetadataError: taken for "no ledgers", it would let
+        bookies delete.
         """
+        await self.store.sync(self.root)  # a server of the store that lags has not heard of the newest ones yet
         names = await self._root_names()
         if self.kind is LayoutKind.FLAT:
             for ledger_id in _flat_ids(names):

@@ -1,8 +1,8 @@
 """Reads the metadata of every ledger of the cluster, with bounds in flight and in memory; a result is never incomplete.
 
-Before the first read stands a `sync`, so that everything committed before this bookie came back is seen; a ledger made
-later cannot have lost anything here, since nothing is served yet (spec/bp46.md#R7). A deleted ledger is skipped; one
-whose record cannot be read is reported as such and stops nobody else's scan.
+The listing begins with a `sync`, so that everything committed before this bookie came back is seen; a ledger made later
+cannot have lost anything here, since nothing is served yet (spec/bp46.md#R7). A deleted ledger is skipped; one whose
+record cannot be read is reported as such and stops nobody else's scan.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,7 +29,6 @@ class Scanned:
 
 async def scan(ledgers: LedgerStore, retry: MetadataRetry, *, concurrency: int) -> AsyncIterator[list[Scanned]]:
     """Yield all ledgers, ascending, in batches of at most `concurrency`."""
-    await retry.read(lambda: ledgers.store.sync(ledgers.root))
     after = -1
     while True:
         try:

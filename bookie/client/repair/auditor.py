@@ -189,7 +189,6 @@ class Auditor:
         session, marked = ledgers.store.session_id, 0
         # Our view of the registrations may be late: those who count as lost are asked for once more.
         gone = frozenset(await self._shared.watcher.look(sorted(lost)))
-        await ledgers.store.sync(ledgers.root)
         unreadable = misplaced = 0
         placing = PlacementCheck(self._shared.watcher.candidates(), self._shared.watcher.placed())
         log.info("audit begins reason=%s", audit.reason)

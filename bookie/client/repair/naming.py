@@ -75,7 +75,6 @@ async def look_behind(
     `beside_clients`: the clock of a bookie that serves meanwhile: small batches, and after each a rest as long as it
     took, so that half of the time is the clients'. Raises MetadataError.
     """
-    await ledgers.store.sync(ledgers.root)
     clock = beside_clients
     rest = (ledger_id async for ledger_id in ledgers.iterate() if ledger_id > after)
     async for batch in in_batches(rest, _BATCH if clock is None else _BATCH_GENTLE):

@@ -28,6 +28,9 @@ class Tree:
         self.listed: list[str] = []
         self.on_list: Callable[[str], None] = lambda path: None
 
+    async def sync(self, path: str) -> None:
+        self.listed.append(f"sync {path}")
+
     async def children(self, path: str) -> list[str]:
         self.listed.append(path)
         self.on_list(path)
@@ -114,6 +117,16 @@ def test_no_name_of_a_flat_layout_is_a_ledger_beyond_the_greatest_id() -> None:
 
     assert asyncio.run(ledgers.bound()) == LEDGER_ID_MAX + 1
     assert up(ledgers) == down(ledgers)[::-1] == [3, LEDGER_ID_MAX]
+
+
+@pytest.mark.parametrize("kind", list(IDS))
+def test_the_store_is_asked_after_a_sync(kind: LayoutKind) -> None:
+    """A server of the store that lags would hide the newest ledgers from a drain, an audit, a list."""
+    ledgers, tree = ledgers_of(kind, [3, 900])
+
+    up(ledgers)
+
+    assert tree.listed[:2] == [f"sync {ROOT}", ROOT]
 
 
 def test_branches_that_are_empty_or_vanish_hide_nothing_behind_them() -> None:

@@ -87,6 +87,7 @@ class Place:
         self.log.append(f"sync {path}")
 
     async def iterate(self) -> AsyncIterator[LedgerId]:
+        await self.sync(self.root)
         for ledger_id in sorted(self.records):
             yield ledger_id
 
