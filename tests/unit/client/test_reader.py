@@ -425,7 +425,7 @@ async def lagging(fleet: Fleet) -> None:
 
 @story(tell)
 async def test_a_ledger_that_was_just_made_is_opened_at_a_metadata_server_that_lags(fleet: Fleet) -> None:
-    """"There is no such ledger" is said by who has looked, also of one that another client made and told of."""
+    """Who says "there is no such ledger" has looked, also for one that another client made and told of."""
     async with fleet.client() as client, fleet.client("writer") as another:
         await lagging(fleet)
         writer = await another.create()
