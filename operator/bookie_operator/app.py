@@ -13,7 +13,8 @@ from kubernetes.aio.client import Configuration
 from bookie import __version__
 from bookie_operator import watch
 from bookie_operator.crash import CrashPoint
-from bookie_operator.execute import Executor, LostLease
+from bookie_operator.execute.executor import Executor
+from bookie_operator.execute.hand import LostLease
 from bookie_operator.gateways.bookies import AdminPorts
 from bookie_operator.gateways.endings import Endings
 from bookie_operator.gateways.kube import ApiServer, KubeError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from bookie.base.errors import BadInput
 from bookie_operator import observe, rests
-from bookie_operator.execute import Executor
+from bookie_operator.execute.executor import Executor
 from bookie_operator.failures import Step
 from bookie_operator.gateways import endings
 from bookie_operator.gateways.bookies import Bookies
@@ -175,7 +175,7 @@ class Reconciler:
         if cluster.status.observed_generation != cluster.generation:
             # First of all, before any child: say which generation is being worked on (spec/operator.md#K21).
             first = render.first(cluster.status, cluster.generation, self._now_ms())
-            version = await self._executor.write_status(cluster.ref, first)
+            version = await self._executor.telling.write_status(cluster.ref, first)
             cluster = replace(cluster, status=first, is_recalled=False, resource_version=version)
         cluster = rollback.effective(cluster)
         step: Step = ("read", key.namespace, key.name)
@@ -195,7 +195,7 @@ class Reconciler:
         # What was seen once is no evidence of now.
         blind = render.forbidden(cluster.status, cluster.generation, reason, str(error), self._now_ms())
         is_stored = blind == cluster.status and not cluster.is_recalled
-        await self._executor.say(cluster.ref, blind, self._now_ms(), is_stored=is_stored)
+        await self._executor.telling.say_without_plan(cluster.ref, blind, self._now_ms(), is_stored=is_stored)
         return REFUSED_MS
 
     async def _seen(self, key: Key, cluster: Cluster, record_problem: str) -> Observation:
@@ -282,7 +282,7 @@ class Reconciler:
             self._told[key] = refusal.message
             logger.warning("left alone cluster=%s/%s why=%s", key.namespace, key.name, refusal.message)
         if refusal.is_conflict:
-            await self._executor.refuse(clusters.ref(manifest), refusal, self._owner, self._now_ms())
+            await self._executor.telling.refuse(clusters.ref(manifest), refusal, self._owner, self._now_ms())
         return True
 
     async def _claimed(self, cluster: Cluster) -> Cluster:
@@ -290,7 +290,7 @@ class Reconciler:
         server lets one (spec/operator.md#I2). Conditions stay as they are."""
         operator = cluster.status.operator.model_copy(update={"owner": self._owner})
         claimed = cluster.status.model_copy(update={"operator": operator})
-        version = await self._executor.write_status(cluster.ref, claimed)
+        version = await self._executor.telling.write_status(cluster.ref, claimed)
         self._told.pop(Key(cluster.namespace, cluster.name), None)
         self._refused(cluster.namespace, cluster.name, "")
         logger.info("claimed cluster=%s/%s owner=%s", cluster.namespace, cluster.name, self._owner)
@@ -300,7 +300,7 @@ class Reconciler:
         """Tell the operations of a cluster that is not there what they wait for; return when to look at them again."""
         found, _ = await observe.operations_of(self._kube, key.namespace, key.name)
         told = operations.without_cluster(found, why, self._now_ms())
-        await self._executor.tell(told)
+        await self._executor.telling.tell(told)
         return REFUSED_MS if told else None
 
     async def _name_conflict(self, manifest: Manifest, cluster: Cluster) -> str:
@@ -336,4 +336,4 @@ class Reconciler:
         status = render.refused(before, generation, message, self._now_ms(), reason)
         if status != before:
             logger.warning("spec refused cluster=%s/%s message=%s", ref.namespace, ref.name, message)
-        await self._executor.say(ref, status, self._now_ms(), is_stored=status == before)
+        await self._executor.telling.say_without_plan(ref, status, self._now_ms(), is_stored=status == before)

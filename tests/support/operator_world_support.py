@@ -42,7 +42,7 @@ from bookie_operator import watch
 from bookie_operator.crash import CrashPoint
 from bookie_operator.evidence.bookie import ROLLBACK
 from bookie_operator.evidence.facts import Door
-from bookie_operator.execute import Executor
+from bookie_operator.execute.executor import Executor
 from bookie_operator.gateways import facts
 from bookie_operator.gateways.bookies import Bookies, BookieUnreachable
 from bookie_operator.gateways.endings import Endings

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import operator_world_support as worlds
+from bookie_operator.model import names
 from operator_world_support import World
 
 Manifest = dict[str, Any]
@@ -341,3 +342,14 @@ def test_a_child_whose_label_somebody_removed_gets_it_again_and_nobody_is_stoppe
     assert {one["metadata"]["uid"] for one in world.of_kind("Pod")} == pods
     assert world.is_quiet()
     assert world.accepted == []
+
+
+def test_a_part_of_the_status_that_somebody_removed_is_there_again_though_nothing_happened(world: World) -> None:
+    """The record has it; without this it would stay away until something changes."""
+    operator = world.operator()
+    asyncio.run(world.run(operator, passes=2))
+    before = world.objects[(names.KIND, "ledgers")]["status"].pop("instanceId")
+
+    asyncio.run(world.run(operator, passes=2))
+
+    assert world.objects[(names.KIND, "ledgers")]["status"]["instanceId"] == before

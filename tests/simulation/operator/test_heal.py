@@ -9,7 +9,7 @@ import pytest
 import operator_world_support as worlds
 from bookie.ports.admin import OPERATOR_EPOCH_MAX, MountProof, State
 from bookie_operator.crash import CrashPoint
-from bookie_operator.execute import LostLease
+from bookie_operator.execute.hand import LostLease
 from bookie_operator.gateways.kube import KubeError
 from bookie_operator.status import conditions
 from operator_world_support import Crashed, World

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import operator_world_support as worlds
-from bookie_operator.execute import LostLease
+from bookie_operator.execute.hand import LostLease
 from bookie_operator.gateways.kube import KubeError, Manifest
 from bookie_operator.model import names
 from bookie_operator.reconcile import REFUSED_MS

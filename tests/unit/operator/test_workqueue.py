@@ -10,7 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 import story_support
 from bookie.base.errors import BookieError
 from bookie_operator import workqueue
-from bookie_operator.execute import LostLease
+from bookie_operator.execute.hand import LostLease
 from bookie_operator.gateways import kube
 from bookie_operator.gateways.kube import KubeError
 from bookie_operator.health import Vitals

@@ -1,0 +1,87 @@
+"""What is applied to an object, and in whose name (field manager)."""
+
+from bookie_operator.gateways.kube import Manifest
+from bookie_operator.model import names
+from bookie_operator.model.cluster import ClusterRef
+from bookie_operator.model.operation import BookieOperation, OperationStatus
+from bookie_operator.model.status import BookieClusterStatus
+from bookie_operator.plan.actions import Apply, MarkClaim, OwnClaim, ResizeClaim, ScalePool
+
+
+def manager(action: Apply | MarkClaim | OwnClaim | ScalePool) -> str:
+    """Return in whose name `action` is applied."""
+    if isinstance(action, MarkClaim):
+        return action.manager
+    if isinstance(action, OwnClaim):
+        return names.DELETION_MANAGER
+    return names.SCALE_MANAGER if isinstance(action, ScalePool) else names.MANAGER
+
+
+def manifest(namespace: str, action: Apply | MarkClaim | OwnClaim | ScalePool) -> Manifest:
+    """Return what `action` applies."""
+    if isinstance(action, Apply):
+        return action.manifest
+    if isinstance(action, ScalePool):
+        metadata = {"name": action.stateful_set, "namespace": namespace}
+        metadata |= {"uid": action.uid, "resourceVersion": action.resource_version}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": metadata,
+            "spec": {"replicas": action.replicas},
+        }
+    said: Manifest = (
+        {"annotations": dict(action.annotations)}
+        if isinstance(action, MarkClaim)
+        else {"ownerReferences": [action.owner] if action.owner is not None else []}
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": action.name, "namespace": namespace, "uid": action.uid} | said,
+    }
+
+
+def resized(namespace: str, action: ResizeClaim) -> Manifest:
+    """Return what is applied to one claim: its request, and whose claim it must be (a volume that grows keeps its
+    claim)."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": action.name,
+            "namespace": namespace,
+            "uid": action.uid,
+            "resourceVersion": action.resource_version,
+        },
+        "spec": {"resources": {"requests": {"storage": action.size}}},
+    }
+
+
+def status_of(cluster: ClusterRef, status: BookieClusterStatus) -> Manifest:
+    """Return what stores `status`, if nobody touched the resource since it was read."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {
+            "name": cluster.name,
+            "namespace": cluster.namespace,
+            "resourceVersion": cluster.resource_version,
+        },
+        "status": status.dump(),
+    }
+
+
+def operation_status(operation: BookieOperation, status: OperationStatus) -> Manifest:
+    """Return what stores the status of an operation, only over the version that was read."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.OPERATION_KIND,
+        "metadata": {
+            "name": operation.name,
+            "namespace": operation.namespace,
+            "uid": operation.uid,
+            "resourceVersion": operation.resource_version,
+        },
+        "status": status.dump(),
+    }
