@@ -309,12 +309,8 @@ OF_WRONG_SHAPE: list[tuple[Edit, str]] = [
         lambda spec: volumes(spec, "ledgers")[0].update(size="256MB"),
         f"spec.storage.ledgers.volumes[0].size: Invalid value: \"string\": '256MB' {NO_AMOUNT}",
     ),
-    (
-        lambda spec: spec.update(resources={"requests": {"memory": "2 GB"}}),
-        f"spec.resources.requests[memory]: Invalid value: \"string\": '2 GB' {NO_AMOUNT}",
-    ),
+    (lambda spec: spec.update(resources={"tmpSize": "2 GB"}), f"'2 GB' {NO_AMOUNT}"),
     (lambda spec: volumes(spec, "index")[0].update(size="1Gi\n"), f"it {NO_AMOUNT}"),
-    (lambda spec: go_over(spec, resources={"limits": {"cpu": "two"}}), f"'two' {NO_AMOUNT}"),
     (lambda spec: spec["repair"].update(stabilization="soon"), "'soon' is not a span of time: write"),
     (lambda spec: spec["lifecycle"].update(terminationGrace="5 m"), "'5 m' is not a span of time: write"),
     (
@@ -356,6 +352,29 @@ def test_a_text_of_the_wrong_shape_gets_one_sentence_that_says_what_to_write(
 
     assert words in refused
     assert "evaluating rule" not in refused, "no other rule breaks over what is no amount, time or URI"
+
+
+# Where amounts of a container stand: those of all bookies, of a pool's, of auto-recovery.
+CONTAINERS: list[Callable[[dict[str, Any], dict[str, Any]], object]] = [
+    lambda spec, resources: spec.update(resources=resources),
+    lambda spec, resources: go_over(spec, resources=resources),
+    lambda spec, resources: spec.update(autorecovery={"enabled": True, "resources": resources}),
+]
+
+
+@pytest.mark.parametrize("put", CONTAINERS, ids=["bookies", "pool", "auto-recovery"])
+@pytest.mark.parametrize("which", ["requests", "limits"])
+def test_an_amount_of_a_container_is_a_number_or_a_text_and_nothing_else(
+    kubeconfig: str, put: Callable[[dict[str, Any], dict[str, Any]], object], which: str
+) -> None:
+    def answer(said: object) -> str:
+        manifest = example()
+        put(manifest["spec"], {which: {"cpu": said}})
+        return try_to_create(kubeconfig, manifest)
+
+    assert [answer(one) for one in (2, 0, "2", "500m", "1.5")] == [""] * 5
+    for said in ("two", "2 GB", "1e3", "-1", "", "2\n", "9" * 33, -1, 0.5, True, [2], {"a": 2}):
+        assert f"resources.{which}.cpu" in answer(said), said
 
 
 def test_a_name_too_long_for_labels_is_refused(kubeconfig: str) -> None:

@@ -1,6 +1,7 @@
 """Turns pydantic's JSON schema into a structural schema that the API server accepts (spec/operator.md#K33).
 
 What pydantic writes and CRDs refuse: $ref, title, anyOf with null, default: null, exclusiveMinimum as a number, const.
+A pattern is for what may be a number or a text alone (`storage.py: Amount`).
 """
 
 from typing import Any
@@ -17,6 +18,7 @@ _KEPT = (
     "maximum",
     "minLength",
     "maxLength",
+    "pattern",
     "minItems",
     "maxItems",
     "minProperties",
@@ -26,6 +28,7 @@ _KEPT = (
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-int-or-string",
 )
 
 

@@ -3,6 +3,7 @@
 A `pattern` of a CRD answers with a bare regular expression. So each shape is a rule instead: in CEL for the API server,
 and by the same expression and the same words here, for an operator under an older CRD. Both put the field before the
 sentence, with the place in its list (`spec.storage.ledgers.volumes[0].size`), so that the sentence does not name it.
+The one exception is what may be a number as well (`storage.py: Amount`).
 """
 
 import re
@@ -45,6 +46,11 @@ class TextShape:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return handler(schema) | cel.schema((self.rule,))
+
+
+def number_as_text(value: object) -> object:
+    """Return a whole number as the text that Kubernetes reads alike; anything else as it is."""
+    return str(value) if isinstance(value, int) else value
 
 
 _DASHED = "lower-case letters a to z, digits and '-', with a letter or a digit at both ends"

@@ -10,7 +10,7 @@ from bookie_operator.model import cel, rules, shapes
 from bookie_operator.model.base import Model
 from bookie_operator.model.pod_template import PodTemplate
 from bookie_operator.model.security import SecuritySpec
-from bookie_operator.model.storage import BY_NAME, IndexVolumes, PoolStorage, Quantity, Storage
+from bookie_operator.model.storage import BY_NAME, Amount, IndexVolumes, PoolStorage, Quantity, Storage
 from bookie_operator.model.values import parse_duration
 
 Duration = Annotated[str, Field(max_length=24), shapes.DURATION]
@@ -194,8 +194,8 @@ class PoolPlacement(Placement):
 
 
 class Resources(Model):
-    requests: dict[str, Quantity] = Field(default={"cpu": "500m", "memory": "2Gi"}, max_length=8)
-    limits: dict[str, Quantity] = Field(
+    requests: dict[str, Amount] = Field(default={"cpu": "500m", "memory": "2Gi"}, max_length=8)
+    limits: dict[str, Amount] = Field(
         default={},
         max_length=8,
         description="Limits of each bookie's container. Without one for memory the operator sets what the caches and"
@@ -205,8 +205,8 @@ class Resources(Model):
 
 
 class AutoRecoveryResources(Model):
-    requests: dict[str, Quantity] = Field(default={"cpu": "100m", "memory": "128Mi"}, max_length=8)
-    limits: dict[str, Quantity] = Field(default={}, max_length=8)
+    requests: dict[str, Amount] = Field(default={"cpu": "100m", "memory": "128Mi"}, max_length=8)
+    limits: dict[str, Amount] = Field(default={}, max_length=8)
 
 
 class AutoRecoverySpec(Model):
@@ -387,8 +387,8 @@ class Lifecycle(Model):
 
 
 class PoolResources(Model):
-    requests: dict[str, Quantity] | None = Field(default=None, max_length=8)
-    limits: dict[str, Quantity] | None = Field(default=None, max_length=8)
+    requests: dict[str, Amount] | None = Field(default=None, max_length=8)
+    limits: dict[str, Amount] | None = Field(default=None, max_length=8)
 
 
 class Pool(Model):

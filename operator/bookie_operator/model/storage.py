@@ -4,13 +4,24 @@ from collections.abc import Collection
 from enum import Enum
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.config import JsonDict
 
 from bookie_operator.model import cel, shapes, volume_rules
 from bookie_operator.model.base import Model
 
 Quantity = Annotated[str, Field(max_length=32), shapes.QUANTITY]
+# Of a container's resources, where everybody writes numbers as well (`cpu: 2`). The one text with a `pattern`: where a
+# number may stand the API server estimates a rule's cost for a text of three megabytes, and refuses every rule.
+Amount = Annotated[
+    str,
+    BeforeValidator(shapes.number_as_text),
+    Field(max_length=32),
+    AfterValidator(shapes.QUANTITY.check),
+    WithJsonSchema(
+        {"x-kubernetes-int-or-string": True, "minimum": 0, "maxLength": 32, "pattern": shapes.QUANTITY.pattern}
+    ),
+]
 # A DNS label that also becomes the name of a claim and of a mount directory. `bookie-` is the operator's own prefix.
 VolumeName = Annotated[str, Field(max_length=15), shapes.VOLUME_NAME]
 BY_NAME: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}

@@ -44,7 +44,7 @@ def nodes(node: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any
 
 def texts(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return [(path, node) for path, node in nodes(schema) if node["type"] == "string"]
+    return [(path, node) for path, node in nodes(schema) if node.get("type") == "string"]
 
 
 @pytest.mark.parametrize("found", [crd.definition(), crd.operations()], ids=["cluster", "operation"])
@@ -56,8 +56,7 @@ def test_no_field_answers_with_a_regular_expression(found: dict[str, Any]) -> No
     ("found", "path", "shape"),
     [
         (crd.definition, ".spec.storage.ledgers.volumes[].size", "QUANTITY"),
-        (crd.definition, ".spec.pools[].resources.limits[]", "QUANTITY"),
-        (crd.definition, ".spec.resources.requests[]", "QUANTITY"),
+        (crd.definition, ".spec.resources.tmpSize", "QUANTITY"),
         (crd.definition, ".spec.repair.copyRate", "QUANTITY"),
         (crd.definition, ".spec.lifecycle.terminationGrace", "DURATION"),
         (crd.definition, ".spec.storage.retention.keepFor", "DURATION"),
@@ -121,3 +120,19 @@ def test_the_field_is_named_with_its_place_in_the_list() -> None:
 
     with pytest.raises(SpecInvalid, match=r"^spec.storage.journal.volumes.0.size: '256MB' is not an amount: write"):
         make.cluster(storage=storage)
+
+
+@pytest.mark.parametrize(("said", "wanted"), [(2, "2"), (0, "0"), ("2", "2"), ("500m", "500m")])
+@pytest.mark.parametrize("which", ["requests", "limits"])
+def test_a_whole_number_is_an_amount_of_a_containers_resource(said: object, wanted: str, which: str) -> None:
+    wishes = {"resources": {which: {"cpu": said}}}
+    cluster = make.cluster(**wishes, autorecovery={"enabled": True, **wishes})
+
+    assert getattr(cluster.spec.resources, which) == {"cpu": wanted}
+    assert getattr(cluster.spec.autorecovery.resources, which) == {"cpu": wanted}
+
+
+@pytest.mark.parametrize("said", [True, -1, 0.5, None, "two", "2 GB", "1e3", "-1", "", [2]])
+def test_what_is_no_amount_is_refused_by_the_field(said: object) -> None:
+    with pytest.raises(SpecInvalid, match=r"^spec\.resources\.requests\.cpu: "):
+        make.cluster(resources={"requests": {"cpu": said}})

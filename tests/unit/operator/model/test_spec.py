@@ -242,7 +242,7 @@ def test_a_duration_without_unit_is_refused(text: str) -> None:
         values.parse_duration(text)
 
 
-@pytest.mark.parametrize(("one", "other"), [("1000m", "1"), ("1Gi", "1024Mi"), ("0.5", "500m")])
+@pytest.mark.parametrize(("one", "other"), [("1000m", "1"), ("1Gi", "1024Mi"), ("0.5", "500m"), ("2000", "2k")])
 def test_quantities_are_equal_by_value(one: str, other: str) -> None:
     assert values.is_same_quantity(one, other)
     assert not values.is_same_quantity(one, "7")

@@ -1,5 +1,6 @@
 """Manifests: what safety needs of them, and when a live object counts as applied."""
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -276,6 +277,20 @@ def test_an_object_as_we_applied_it_needs_nothing() -> None:
     live = {**desired, "status": {"replicas": 2}, "spec": {**desired["spec"], "minReadySeconds": 0}}
 
     assert common.is_applied(desired, live)
+
+
+def test_an_amount_that_is_a_number_makes_the_same_pods_as_its_text() -> None:
+    """Neither who takes the quotes away, nor the API server's way of writing it, rolls anything out."""
+    numbers, texts = {"cpu": 2, "memory": 4_294_967_000}, {"cpu": "2", "memory": "4294967000"}
+    desired = children(resources={"requests": numbers, "limits": numbers})
+
+    live = copy.deepcopy(desired[("StatefulSet", "ledgers-zone-a")])
+    (container,) = live["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {"requests": texts, "limits": texts}
+    container["resources"] = {kind: {"cpu": "2", "memory": "4294967k"} for kind in ("requests", "limits")}
+
+    assert desired == children(resources={"requests": texts, "limits": texts})
+    assert common.is_applied(desired[("StatefulSet", "ledgers-zone-a")], live)
 
 
 def test_a_changed_leaf_is_drift() -> None:
