@@ -4,7 +4,8 @@ lasts is told in the status, and the rest of the pass goes on.
 Only this process remembers it: a new one begins to count anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from bookie_operator.gateways.kube import KubeError, KubeForbidden
 
@@ -24,22 +25,41 @@ class Failures:
         self._loop_s = loop_s
         self._since: dict[Step, tuple[float, float]] = {}  # first and last failure, loop time
 
-    def reason(self, step: Step, error: KubeError, *, lasting: str = "ApplyRefused") -> str:
-        """Return the reason of Stalled for a refusal that no repetition changes, and for a failure that lasts
-        (`lasting`). Raises any other `error`, which repeats the pass."""
-        if not error.is_failure:
-            return refusal_reason(error)
+    @contextmanager
+    def step(self, *step: str) -> Iterator["Attempt"]:
+        """Try `step`, which may be several calls. It went well, and begins to count anew, where no call of it fails:
+        the block asks nobody for a reason, and raises nothing."""
+        this = Attempt(self, step)
+        yield this
+        if not this.has_failed:
+            self._since.pop(step, None)
+
+    def lasts(self, step: Step) -> bool:
+        """Note that `step` failed just now; return whether it has for so long that a person is told."""
         now_s = self._loop_s()
         self._since = {one: each for one, each in self._since.items() if now_s - each[1] < _OVER_AFTER_S}
         first_s = self._since.get(step, (now_s, now_s))[0]
         self._since[step] = (first_s, now_s)
-        if now_s - first_s < TOLD_AFTER_S:
+        return now_s - first_s >= TOLD_AFTER_S
+
+
+class Attempt:
+    """One try of a step."""
+
+    def __init__(self, failures: Failures, step: Step) -> None:
+        self._failures = failures
+        self._step = step
+        self.has_failed = False
+
+    def reason(self, error: KubeError, *, lasting: str = "ApplyRefused") -> str:
+        """Return the reason of Stalled for a refusal that no repetition changes, and for a failure that lasts
+        (`lasting`). Raises any other `error`, which repeats the pass."""
+        self.has_failed = True
+        if not error.is_failure:
+            return refusal_reason(error)
+        if not self._failures.lasts(self._step):
             raise error
         return lasting
-
-    def over(self, step: Step) -> None:
-        """Note that `step` went well."""
-        self._since.pop(step, None)
 
 
 def refusal_reason(error: KubeError) -> str:

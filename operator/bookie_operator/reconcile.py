@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from bookie.base.errors import BadInput
 from bookie_operator import observe, rests
 from bookie_operator.execute.executor import Executor
-from bookie_operator.failures import Step
+from bookie_operator.failures import Attempt
 from bookie_operator.gateways import endings
 from bookie_operator.gateways.bookies import Bookies
 from bookie_operator.gateways.endings import Endings
@@ -163,10 +163,11 @@ class Reconciler:
         if conflict := await self._name_conflict(manifest, cluster):
             await self._refuse(manifest, conflict, reason="NameConflict")
             return REFUSED_MS
-        try:
-            cluster, record_problem = await self._recalled(cluster)
-        except KubeError as error:
-            return await self._say_blind(cluster, ("record", key.namespace, key.name), error)
+        with self._executor.failures.step("record", key.namespace, key.name) as step:
+            try:
+                cluster, record_problem = await self._recalled(cluster)
+            except KubeError as error:
+                return await self._say_blind(cluster, step, error)
         cluster = cluster.as_of(self._now_ms())
         if await self._is_anothers(key, manifest, cluster.status.operator.owner):
             return REFUSED_MS
@@ -178,20 +179,19 @@ class Reconciler:
             version = await self._executor.telling.write_status(cluster.ref, first)
             cluster = replace(cluster, status=first, is_recalled=False, resource_version=version)
         cluster = rollback.effective(cluster)
-        step: Step = ("read", key.namespace, key.name)
-        try:
-            seen = await self._seen(key, cluster, record_problem)
-        except KubeError as error:
-            return await self._say_blind(cluster, step, error)
-        self._executor.failures.over(step)
+        with self._executor.failures.step("read", key.namespace, key.name) as step:
+            try:
+                seen = await self._seen(key, cluster, record_problem)
+            except KubeError as error:
+                return await self._say_blind(cluster, step, error)
         plan = fleet.decide(seen)
         await self._executor.run(plan)
         return plan
 
-    async def _say_blind(self, cluster: Cluster, step: Step, error: KubeError) -> int:
+    async def _say_blind(self, cluster: Cluster, step: Attempt, error: KubeError) -> int:
         """Say that nothing is known, after a read that the API server refused, or at which it fails for long; return
         the milliseconds until the next look. Raises `error` while it may pass by itself."""
-        reason = self._executor.failures.reason(step, error, lasting="ReadFailed")
+        reason = step.reason(error, lasting="ReadFailed")
         # What was seen once is no evidence of now.
         blind = render.forbidden(cluster.status, cluster.generation, reason, str(error), self._now_ms())
         is_stored = blind == cluster.status and not cluster.is_recalled
@@ -218,15 +218,14 @@ class Reconciler:
     async def _with_keys(self, cluster: Cluster) -> Hindrance | None:
         """Make and renew the certificates; return why they could not be, where what there is lets the operator look on.
         Raises KubeError where it does not, and for what may pass by itself."""
-        step: Step = ("keys", cluster.namespace, cluster.name)
-        try:
-            await self._identities.ensure(cluster)
-        except KubeError as error:
-            reason = self._executor.failures.reason(step, error, lasting="ReadFailed")
-            if not self._identities.can_look(cluster):
-                raise
-            return Hindrance(f"the certificates of the admin ports cannot be kept: {error}", reason)
-        self._executor.failures.over(step)
+        with self._executor.failures.step("keys", cluster.namespace, cluster.name) as step:
+            try:
+                await self._identities.ensure(cluster)
+            except KubeError as error:
+                reason = step.reason(error, lasting="ReadFailed")
+                if not self._identities.can_look(cluster):
+                    raise
+                return Hindrance(f"the certificates of the admin ports cannot be kept: {error}", reason)
         return None
 
     async def _with_others(self, seen: Observation) -> Observation:

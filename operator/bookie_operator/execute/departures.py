@@ -2,14 +2,12 @@
 
 import logging
 
-from bookie_operator.execute import manifests
-from bookie_operator.execute.hand import Hand
-from bookie_operator.failures import Step
+from bookie_operator.execute.hand import Hand, obstacle
 from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.kube import KubeError
-from bookie_operator.model import names
 from bookie_operator.plan.actions import (
     CancelDrain,
+    DeleteChild,
     DetachPool,
     ForgetBookie,
     LeaveStep,
@@ -76,12 +74,8 @@ class Departures:
         self._hand.after_write(f"flush of {action.bookie}")
         if why:
             return why
-        self._hand.may_write()  # the flush took its time
-        try:
-            await self._hand.kube.apply(manifests.manifest(namespace, action.scale), manager=names.SCALE_MANAGER)
-        except KubeError as error:
-            return self._refused(("scale", namespace, action.bookie), error, str(action.scale))
-        return ""
+        _, why = await self._hand.scale(namespace, action.scale)
+        return why
 
     async def _remove(self, namespace: str, action: RemoveBookie) -> str:
         """Flush a bookie of a pool whose StatefulSet is away, and delete its pod; return why not, or "". Raises
@@ -93,31 +87,24 @@ class Departures:
             if why:
                 return why
             self._hand.may_write()  # the flush took its time
-        try:
-            # CRASH: exactly the pod that was seen; what changed since is looked at anew.
-            await self._hand.kube.delete(
-                "Pod", namespace, action.bookie, uid=action.pod_uid, resource_version=action.resource_version
-            )
-        except KubeError as error:
-            return self._refused(("take", namespace, action.bookie), error, str(action))
-        return ""
+        # CRASH: exactly the pod that was seen; what changed since is looked at anew.
+        pod = DeleteChild("Pod", action.bookie, action.pod_uid, action.resource_version, "it leaves its pool")
+        return await self._take(namespace, action, pod)
 
     async def _detach(self, namespace: str, action: DetachPool) -> str:
         """Delete a StatefulSet around its pods; return why not, or ""."""
-        try:
-            # CRASH: exactly the StatefulSet that was seen; what changed since is looked at anew.
-            await self._hand.kube.delete(
-                "StatefulSet",
-                namespace,
-                action.stateful_set,
-                uid=action.uid,
-                resource_version=action.resource_version,
-                is_orphaning=True,
-            )
-        except KubeError as error:
-            return self._refused(("take", namespace, action.bookie), error, str(action))
-        return ""
+        # CRASH: exactly the StatefulSet that was seen; what changed since is looked at anew.
+        pool = DeleteChild(
+            "StatefulSet", action.stateful_set, action.uid, action.resource_version, "made anew", is_orphaning=True
+        )
+        return await self._take(namespace, action, pool)
 
-    def _refused(self, step: Step, error: KubeError, what: str) -> str:
-        """Return why the API server refused; "" for what changed since it was read: the next pass looks again."""
-        return "" if error.is_conflict else self._hand.obstacle(step, error, what).message
+    async def _take(self, namespace: str, action: DetachPool | RemoveBookie, child: DeleteChild) -> str:
+        """Delete exactly this object; return why the API server refuses; "" also for what changed since it was read:
+        the next pass looks again."""
+        with self._hand.failures.step("take", namespace, action.bookie) as step:
+            try:
+                await self._hand.delete(namespace, child)
+            except KubeError as error:
+                return "" if error.is_conflict else obstacle(step, error, str(action)).message
+        return ""

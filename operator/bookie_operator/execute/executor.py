@@ -9,11 +9,11 @@ from bookie_operator.crash import CrashPoint
 from bookie_operator.evidence.facts import RefusedSize
 from bookie_operator.execute import manifests
 from bookie_operator.execute.departures import Departures
-from bookie_operator.execute.hand import Hand
+from bookie_operator.execute.hand import Hand, obstacle
 from bookie_operator.execute.orders import Orders
 from bookie_operator.execute.stops import Stops
 from bookie_operator.execute.telling import Telling
-from bookie_operator.failures import Step
+from bookie_operator.failures import Attempt
 from bookie_operator.gateways.bookies import Bookies
 from bookie_operator.gateways.kube import Kube, KubeError, Manifest
 from bookie_operator.model import names
@@ -80,8 +80,6 @@ class Executor:
         cluster = plan.observation.cluster
         if failures := await self._write(plan):
             plan = _held_back(plan, failures)
-        else:
-            self.failures.over(_writes(cluster))
         status = render.render(plan)
         is_stored = status == cluster.status and not cluster.is_recalled
         await self.telling.say(cluster.ref, status, is_stored=is_stored)
@@ -94,7 +92,7 @@ class Executor:
         is_asked = plan.eviction.action is not None or plan.rollout.action is not None or plan.leaving.steps
         is_ordered = plan.asides or plan.cookies or plan.lost_nodes.actions
         if is_asked or is_ordered or plan.hibernation.action is not None:
-            self._hindrances[cluster.namespace, cluster.name] = found
+            self._hindrances[_key(plan)] = found
 
     async def store(self, manifest: Manifest, manager: str) -> None:
         """Apply an object that is no child of one cluster alone: certificates and their authorities."""
@@ -107,16 +105,17 @@ class Executor:
 
     async def _write(self, plan: FleetPlan) -> list[Obstacle]:
         """Write the record, children and marks; return what could not be done."""
-        unkept = await self._remember(plan)
-        failures = [unkept] if unkept is not None else []
-        for action in plan.actions:
-            if (unkept is not None and needs_record(action)) or (failures and is_made_anew(action)):
-                continue  # the obstacle says why; the next pass tries again
-            refused = await self._act(plan.observation, action)
-            failures += [refused] if refused is not None else []
-        return failures
+        with self.failures.step("write", *_key(plan)) as step:
+            unkept = await self._remember(plan, step)
+            failures = [unkept] if unkept is not None else []
+            for action in plan.actions:
+                if (unkept is not None and needs_record(action)) or (failures and is_made_anew(action)):
+                    continue  # the obstacle says why; the next pass tries again
+                refused = await self._act(plan.observation, action, step)
+                failures += [refused] if refused is not None else []
+            return failures
 
-    async def _remember(self, plan: FleetPlan) -> Obstacle | None:
+    async def _remember(self, plan: FleetPlan, step: Attempt) -> Obstacle | None:
         """Write the record before the operator does or says anything that rests on it."""
         cluster, observation = plan.observation.cluster, plan.observation
         wanted = record.config_map(cluster, render.render(plan))
@@ -133,14 +132,13 @@ class Executor:
                 wanted = wanted | {"metadata": wanted["metadata"] | {"resourceVersion": version}}
                 await self._hand.kube.apply(wanted, manager=names.MANAGER)
         except KubeError as error:
-            what = f"keep the record in ConfigMap {names.record(cluster.name)}"
-            return self._hand.obstacle(_writes(cluster), error, what)
+            return obstacle(step, error, f"keep the record in ConfigMap {names.record(cluster.name)}")
         self._hand.after_write("record")
         return None
 
-    async def _act(self, seen: Observation, action: Action, step: Step = ()) -> Obstacle | None:
-        """Do one action. Returns an obstacle when the API server refuses for good, or fails for long at `step` (at the
-        writes of the plan, unless it says otherwise); other errors pass through."""
+    async def _act(self, seen: Observation, action: Action, step: Attempt) -> Obstacle | None:
+        """Do one action, a part of `step`. Returns an obstacle when the API server refuses for good, or fails for long;
+        other errors pass through."""
         self._hand.may_write()
         cluster = seen.cluster
         if self._is_futile(seen, action):
@@ -148,20 +146,13 @@ class Executor:
         stored: Manifest | None = None
         try:
             if isinstance(action, DeleteChild):
-                await self._hand.kube.delete(
-                    action.kind,
-                    cluster.namespace,
-                    action.name,
-                    uid=action.uid,
-                    resource_version=action.resource_version,
-                    is_orphaning=action.is_orphaning,
-                )
+                await self._hand.delete(cluster.namespace, action)
             else:
                 manifest = manifests.manifest(seen.cluster.namespace, action)
                 stored = await self._hand.kube.apply(manifest, manager=manifests.manager(action))
                 self._applied.note(manifest, stored, seen.now_ms)
         except KubeError as error:
-            return self._hand.obstacle(step or _writes(cluster), error, str(action))
+            return obstacle(step, error, str(action))
         logger.info("done cluster=%s/%s action=%s", cluster.namespace, cluster.name, action)
         self._hand.after_write(str(action))
         return _protection(action, stored)
@@ -182,16 +173,17 @@ class Executor:
         on with what is left only while every proof still holds.
         """
         found = {}
-        for action in plan.lost_nodes.actions:
-            if (hindrance := await self._replace(plan.observation, action)) is not None:
-                found[action.name] = hindrance
+        with self.failures.step("replace", *_key(plan)) as step:
+            for action in plan.lost_nodes.actions:
+                if (hindrance := await self._replace(plan.observation, action, step)) is not None:
+                    found[action.name] = hindrance
         return found
 
-    async def _replace(self, seen: Observation, action: DeleteChild) -> Hindrance | None:
+    async def _replace(self, seen: Observation, action: DeleteChild, step: Attempt) -> Hindrance | None:
         """Delete what a lost node left behind; return why the API server does not, which the next pass tells
         (spec/operator.md#Y3). What may pass by itself raises KubeError."""
         try:
-            refused = await self._act(seen, action, ("replace", seen.cluster.namespace, seen.cluster.name))
+            refused = await self._act(seen, action, step)
         except KubeError as error:
             if error.is_conflict or error.http_status == 429 or error.is_failure:
                 raise
@@ -202,23 +194,24 @@ class Executor:
         """Ask for the sizes of one bookie's claims. A refusal that no repetition changes soon is remembered: the next
         pass tells it."""
         cluster = plan.observation.cluster
-        key, live = (cluster.namespace, cluster.name), {growth.claim.uid for growth in plan.expansion.growing}
+        key, live = _key(plan), {growth.claim.uid for growth in plan.expansion.growing}
         known = {uid: refused for uid, refused in self.refused_sizes(cluster).items() if uid in live}
         self._refused[key] = known
-        step: Step = ("resize", *key)
-        for action in plan.expansion.actions:
-            self._hand.may_write()
-            try:
-                await self._hand.kube.apply(manifests.resized(cluster.namespace, action), manager=names.SIZE_MANAGER)
-            except KubeError as error:
-                self.failures.reason(step, error)  # else the pass is repeated
-                logger.warning("refused namespace=%s action=%s error=%s", cluster.namespace, action, error)
-                known[action.uid] = RefusedSize(action.size, str(error), plan.observation.now_ms)
-                return
-            self.failures.over(step)
-            known.pop(action.uid, None)
-            logger.info("done namespace=%s action=%s", cluster.namespace, action)
-            self._hand.after_write(str(action))
+        with self.failures.step("resize", *key) as step:
+            for action in plan.expansion.actions:
+                self._hand.may_write()
+                try:
+                    await self._hand.kube.apply(
+                        manifests.resized(cluster.namespace, action), manager=names.SIZE_MANAGER
+                    )
+                except KubeError as error:
+                    step.reason(error)  # else the pass is repeated
+                    logger.warning("refused namespace=%s action=%s error=%s", cluster.namespace, action, error)
+                    known[action.uid] = RefusedSize(action.size, str(error), plan.observation.now_ms)
+                    return
+                known.pop(action.uid, None)
+                logger.info("done namespace=%s action=%s", cluster.namespace, action)
+                self._hand.after_write(str(action))
 
     async def _take_turns(self, plan: FleetPlan, status: BookieClusterStatus) -> dict[str, Hindrance]:
         """Do the steps of those whose turn the stored `status` has, and give the orders; return, by pod uid (by name
@@ -251,9 +244,9 @@ class Executor:
         return found
 
 
-def _writes(cluster: Cluster) -> Step:
-    """Return the step of a pass in which it writes what comes before the status."""
-    return "write", cluster.namespace, cluster.name
+def _key(plan: FleetPlan) -> tuple[str, str]:
+    """Return namespace and name of the cluster."""
+    return plan.observation.cluster.namespace, plan.observation.cluster.name
 
 
 def _live(seen: Observation, action: Action) -> Manifest | None:

@@ -9,9 +9,11 @@ from bookie.base.errors import BookieError
 from bookie.ports.admin import StopTurn
 from bookie_operator.crash import CrashPoint
 from bookie_operator.evidence.facts import Door
-from bookie_operator.failures import Failures, Step
+from bookie_operator.execute import manifests
+from bookie_operator.failures import Attempt, Failures
 from bookie_operator.gateways.bookies import FLUSH_DEADLINE_S, Bookies
 from bookie_operator.gateways.kube import Kube, KubeError
+from bookie_operator.plan.actions import DeleteChild, ScalePool
 from bookie_operator.plan.children import Obstacle
 
 # How long a bookie refuses writes when it hears no more: longer than a flush may take, and renewed by each.
@@ -54,12 +56,27 @@ class Hand:
         """Say that a write was acknowledged: a test may let the process end here."""
         self._crash.after_write(what)
 
-    def obstacle(self, step: Step, error: KubeError, what: str) -> Obstacle:
-        """Return the obstacle for a refusal that no repetition changes, or for what the API server fails at for long: a
-        webhook that is down must not keep the status from telling what else becomes of the fleet. Raises any other
-        `error`, which repeats the pass."""
-        reason = self.failures.reason(step, error)
-        return Obstacle(reason, f"could not {what}{', tried again and again' if error.is_failure else ''}: {error}")
+    async def delete(self, namespace: str, child: DeleteChild) -> None:
+        """Delete exactly the object that was seen. The caller has asked `may_write`. Raises KubeError."""
+        await self.kube.delete(
+            child.kind,
+            namespace,
+            child.name,
+            uid=child.uid,
+            resource_version=child.resource_version,
+            is_orphaning=child.is_orphaning,
+        )
+
+    async def scale(self, namespace: str, action: ScalePool) -> tuple[bool, str]:
+        """Set the number of a StatefulSet; return (it is set, why the API server refuses). One that somebody changed
+        since it was read is looked at anew by the next pass: (False, "")."""
+        self.may_write()
+        with self.failures.step("scale", namespace, action.stateful_set) as step:
+            try:
+                await self.kube.apply(manifests.manifest(namespace, action), manager=manifests.manager(action))
+            except KubeError as error:
+                return False, "" if error.is_conflict else obstacle(step, error, str(action)).message
+        return True, ""
 
     async def flush(self, bookie: str, pod_uid: str, door: Door, epoch: int, *, is_sealed: bool) -> str:
         """Have a bookie refuse writes for its turn, and flush; return why it could not, or "". Raises
@@ -71,3 +88,11 @@ class Hand:
         turn = StopTurn(epoch, pod_uid, _TURN_MS, is_sealed=is_sealed)
         is_flushed, text = await self.bookies.prepare_shutdown(door, turn)
         return "" if is_flushed else f"{bookie} cannot flush: {text}"
+
+
+def obstacle(step: Attempt, error: KubeError, what: str) -> Obstacle:
+    """Return the obstacle for a refusal that no repetition changes, or for what the API server fails at for long: a
+    webhook that is down must not keep the status from telling what else becomes of the fleet. Raises any other `error`,
+    which repeats the pass."""
+    reason = step.reason(error)
+    return Obstacle(reason, f"could not {what}{', tried again and again' if error.is_failure else ''}: {error}")

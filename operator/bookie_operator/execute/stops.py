@@ -5,13 +5,10 @@ import asyncio
 import logging
 
 from bookie_operator.evidence.facts import Door
-from bookie_operator.execute import manifests
-from bookie_operator.execute.hand import Hand
+from bookie_operator.execute.hand import Hand, obstacle
 from bookie_operator.execute.orders import Orders
-from bookie_operator.failures import Step
 from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.kube import KubeError, KubeForbidden
-from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.plan.actions import DeleteChild, FlushBookie, ResumeBookie, StopBookie, StopFleet
 from bookie_operator.plan.observation import Hindrance
@@ -83,16 +80,11 @@ class Stops:
         if refused or self._hand.loop_s() - began_s > FLUSH_AGAIN_S:
             return refused
         for scale in action.scales:
-            self._hand.may_write()  # the flush took its time
-            try:
-                # CRASH: between two StatefulSets: bookies of the others take writes again when their turn ends, and the
-                # next pass has them flush again.
-                await self._hand.kube.apply(manifests.manifest(namespace, scale), manager=names.SCALE_MANAGER)
-            except KubeError as error:
-                if not error.is_conflict:
-                    why = self._hand.obstacle(("scale", namespace, scale.stateful_set), error, str(scale)).message
-                    refused |= {flush.pod_uid: Hindrance(why) for flush in action.flushes}
-                return refused
+            # CRASH: between two StatefulSets: bookies of the others take writes again when their turn ends, and the
+            # next pass has them flush again.
+            is_done, why = await self._hand.scale(namespace, scale)
+            if not is_done:
+                return refused | {flush.pod_uid: Hindrance(why) for flush in action.flushes if why}
             logger.info("done namespace=%s action=%s", namespace, scale)
             self._hand.after_write(str(scale))
         return refused
@@ -134,19 +126,16 @@ class Stops:
         """Delete exactly the object that was seen; return (it is gone or goes, why it was refused). Another one of this
         name, or one that changed since, is looked at anew: (False, None)."""
         self._hand.may_write()  # the flush took its time, or the deletion before this one
-        step: Step = ("delete", namespace, child.kind, child.name)
-        try:
-            await self._hand.kube.delete(
-                child.kind, namespace, child.name, uid=child.uid, resource_version=child.resource_version
-            )
-        except KubeError as error:
-            logger.warning("not stopped namespace=%s action=%s error=%s", namespace, child, error)
-            if error.is_conflict:
-                return False, None
-            refused = self._hand.obstacle(step, error, f"delete {child.kind} {child.name}")
-            reason = refused.reason if isinstance(error, KubeForbidden) else "RolloutHalted"
-            return False, Hindrance(f"{refused.reason}: {refused.message}", reason, now_ms)
-        self._hand.failures.over(step)
+        with self._hand.failures.step("delete", namespace, child.kind, child.name) as step:
+            try:
+                await self._hand.delete(namespace, child)
+            except KubeError as error:
+                logger.warning("not stopped namespace=%s action=%s error=%s", namespace, child, error)
+                if error.is_conflict:
+                    return False, None
+                refused = obstacle(step, error, f"delete {child.kind} {child.name}")
+                reason = refused.reason if isinstance(error, KubeForbidden) else "RolloutHalted"
+                return False, Hindrance(f"{refused.reason}: {refused.message}", reason, now_ms)
         logger.info("done namespace=%s action=%s", namespace, child)
         return True, None
 

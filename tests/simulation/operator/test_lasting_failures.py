@@ -130,6 +130,20 @@ def test_what_cannot_be_read_for_long_makes_unknown_what_the_status_said(world: 
     assert world.is_quiet()
 
 
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "Pod"])
+def test_two_reads_that_fail_with_a_good_one_between_them_are_no_failure_that_lasts(world: World, kind: str) -> None:
+    operator = world.operator()
+    passes(world, operator, 14)
+
+    for _ in range(2):
+        world.no_reads = (kind,)
+        assert passes(world, operator, 1) == 1
+        world.no_reads = ()
+        assert passes(world, operator, 35) == 0
+
+    assert told(world, "Stalled").status == "False"
+
+
 def test_a_pod_that_cannot_be_deleted_because_its_webhook_is_down_is_told(world: World) -> None:
     """Before, its bookie refused writes, pass after pass, and nothing said why."""
     operator = world.operator()

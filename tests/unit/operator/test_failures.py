@@ -23,7 +23,8 @@ def fails(failures: Failures, clock: Clock, times_s: list[float]) -> list[str]:
     for now_s in times_s:
         clock.now_s = 1_000.0 + now_s
         try:
-            told.append(failures.reason(STEP, DOWN))
+            with failures.step(*STEP) as step:
+                told.append(step.reason(DOWN))
         except KubeError:
             told.append("")
     return told
@@ -46,12 +47,13 @@ def test_a_step_that_went_well_begins_to_count_anew() -> None:
     failures = Failures(clock)
     fails(failures, clock, [0, 29])
 
-    failures.over(STEP)
+    with failures.step(*STEP):
+        pass
 
     assert fails(failures, clock, [35]) == [""]
 
 
 @pytest.mark.parametrize("status", [409, 404, 429])
 def test_what_another_look_may_change_repeats_the_pass(status: int) -> None:
-    with pytest.raises(KubeError):
-        Failures(Clock()).reason(STEP, KubeError("PATCH", status, "not now"))
+    with pytest.raises(KubeError), Failures(Clock()).step(*STEP) as step:
+        step.reason(KubeError("PATCH", status, "not now"))
