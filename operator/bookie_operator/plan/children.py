@@ -6,7 +6,7 @@ from enum import Enum
 
 from bookie_operator.model import bounds, config, names, pools
 from bookie_operator.model.values import parse_time_or_0
-from bookie_operator.plan import adding, prune, rebuild, templates, windows
+from bookie_operator.plan import adding, prune, rebuild, stages, templates, windows
 from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.resources import common, fleet, memory
@@ -200,8 +200,8 @@ def _undying(observation: Observation, live: Manifest | None) -> Iterator[Obstac
     if observation.now_ms - parse_time_or_0(since) >= _UNDYING_MS:
         yield Obstacle(
             "ApplyRefused",
-            f"{live['kind']} {metadata['name']} is being deleted since {since}, and finalizers keep it"
-            f" ({', '.join(finalizers)}): who set them must take them away; then it is made anew",
+            f"{live['kind']} {metadata['name']} is being deleted since {since}, and {stages.kept_by(finalizers)}; then"
+            " it is made anew",
         )
 
 

@@ -228,8 +228,7 @@ def _without_report(case: BookieCase, evidence: Evidence, previous: BookieStatus
     if pod.is_terminating:
         words = f"pod {pod.name} is being deleted"
         if pod.has_ended and pod.finalizers:
-            held = f"finalizers keep it ({', '.join(pod.finalizers)})"
-            words = f"{words}, has ended, and {held}: who set them must take them away before there is another pod"
+            words = f"{words}, has ended, and {kept_by(pod.finalizers)} before there is another pod"
         if cut_off:
             return Stage.STOPPING, "NodeNotReady", f"{words}; {cut_off}"
         return Stage.STOPPING, "PodTerminating", words
@@ -340,6 +339,11 @@ def _has_lived(case: BookieCase, previous: BookieStatus | None) -> bool:
     return any(claim is not None and claim.marks is not None for claim in claims)
 
 
+def kept_by(finalizers: Collection[str]) -> str:
+    """Return the words for an object that is being deleted and does not go."""
+    return f"finalizers keep it ({', '.join(finalizers)}): who set them must take them away"
+
+
 def _has_loss(
     case: BookieCase, evidence: Evidence, stage: Stage, grant: GrantRecord | None, previous: BookieStatus | None
 ) -> bool:
@@ -347,6 +351,7 @@ def _has_loss(
         return True
     if evidence.conclusion is Conclusion.BOOTSTRAP:
         return False
+    has_lived = _has_lived(case, previous)
     # What lies under a missing mount says nothing about the volume: it is presumed intact, and unavailable. What went
     # back in time lacks data, whoever is to decide about it.
     empty = any(
@@ -356,12 +361,12 @@ def _has_loss(
         for volume in case.volumes
     )
     # A disk of somebody else in place of its own: where its own is nobody knows, and it may be written over.
-    empty = empty or (_has_lived(case, previous) and any(one.reason == _FOREIGN for one in evidence.volumes))
+    empty = empty or (has_lived and any(one.reason == _FOREIGN for one in evidence.volumes))
     if stage is Stage.HELD:
         return empty
     if any(volume.is_replaced for volume in case.volumes):
         return True
-    return empty and _has_lived(case, previous)
+    return empty and has_lived
 
 
 def _is_blank(case: BookieCase, stage: Stage, previous: BookieStatus | None, now_ms: int) -> bool:
