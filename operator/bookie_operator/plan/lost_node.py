@@ -62,8 +62,8 @@ def _of_bookie(
         return (before if is_left else None), rest
     assert lost[0].recorded is not None
     node = lost[0].recorded.node
-    is_known = before is not None and before.node == node
-    since = before.since if before is not None and is_known else format_time(seen.now_ms)
+    known = before if before is not None and before.node == node else None
+    since = known.since if known is not None else format_time(seen.now_ms)
     if parse_time(since) > seen.now_ms:
         since = format_time(seen.now_ms)  # the clock was set back: the time to wait begins anew
     entry = LostNode(node=node, since=since, claims=tuple(one.claim_name for one in lost))
@@ -72,9 +72,9 @@ def _of_bookie(
         return entry.model_copy(update={"waiting_for": "; ".join(why)[:512]}), rest
     pod_uid = one.case.pod.uid if one.case.pod is not None else ""
     held = "; ".join(_undeleted(seen, lost))[:512] or None
-    decided = entry.model_copy(update={"decided_at": format_time(seen.now_ms), "pod_uid": pod_uid, "waiting_for": held})
-    if before is not None and before.decided_at is not None and before.pod_uid == pod_uid:
-        decided = decided.model_copy(update={"decided_at": before.decided_at})
+    # Once: a time that goes on with the clock would be another status in each pass (spec/operator.md#K17).
+    decided_at = known.decided_at if known is not None and known.decided_at is not None else format_time(seen.now_ms)
+    decided = entry.model_copy(update={"decided_at": decided_at, "pod_uid": pod_uid, "waiting_for": held})
     return decided, [*_deletions(node, lost), *_pod(one, node)]
 
 

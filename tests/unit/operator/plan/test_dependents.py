@@ -224,3 +224,15 @@ def test_who_forbids_every_eviction_forbids_that_of_the_next_of_a_node_too() -> 
     of = looked(replace(drained_pair(), cluster=seen((), disruption={"maxUnavailable": 0}).cluster), APART)
 
     assert told(of) == eviction.Eviction(0)
+
+
+@pytest.mark.parametrize("on_drain", ON_DRAIN)
+def test_a_pod_that_is_being_deleted_waits_for_no_node(on_drain: str) -> None:
+    """What becomes of its bookie is another pod's story; nobody else goes before it is told."""
+    before = drained_pair(on_drain)
+    assert before.bookies[0].pod is not None
+    going = replace(before.bookies[0], pod=replace(before.bookies[0].pod, is_terminating=True))
+
+    of = looked(replace(before, bookies=(going, *before.bookies[1:])), APART)
+
+    assert told(of).stopped == ""

@@ -232,3 +232,28 @@ def test_a_turn_of_before_ends_with_read_only_first_only_when_the_bookie_writes_
 
     assert (refusing.action, refusing.max_unavailable) == (ResumeBookie(FIRST, DOOR, 7), 0)
     assert (writing.action, writing.status, writing.max_unavailable) == (None, None, 1)
+
+
+@pytest.mark.parametrize("on_drain", ["Restart", "ReadOnlyFirst"])
+def test_a_turn_is_not_forgotten_while_nobody_knows_whether_its_bookie_refuses_writes(on_drain: str) -> None:
+    """It would stay read-only for ever."""
+    first, *others = bookies()
+    silent = replace(first, report=None, nodes={})
+    found = decided(seen((silent, *others), status=STORED, spec={"disruption": {"onDrain": on_drain}}))
+
+    assert found.status is not None
+    assert found.status.turn == turn()
+    assert (found.evictable, found.max_unavailable) == ("", 0)
+
+
+@pytest.mark.parametrize("on_drain", ["Restart", "ReadOnlyFirst"])
+def test_a_turn_ends_with_its_pod_and_nothing_is_asked_of_it_any_more(on_drain: str) -> None:
+    first, *others = bookies(**REFUSING)
+    assert first.pod is not None
+    going = replace(first, pod=replace(first.pod, is_terminating=True))
+    spec = {"disruption": {"onDrain": on_drain}}
+
+    found = decided(seen((going, *others), status=STORED, spec=spec, flushed=frozenset({"pod-1"})))
+
+    assert (found.action, found.evictable) == (None, "")
+    assert found.status is None or found.status.turn is None

@@ -231,6 +231,34 @@ def test_a_claim_without_a_volume_holds_up_nobody() -> None:
     assert asked(seen(stuck, SMALL, SMALL, SMALL)) == [SECOND]
 
 
+def retired(found: Observation, *, has_pod: bool) -> Observation:
+    """The claims of the first bookie are marked as those of one that left."""
+    case, *others = found.bookies
+    volumes = []
+    for volume in case.volumes:
+        assert volume.claim is not None
+        volumes.append(replace(volume, claim=replace(volume.claim, retired_at=LONG_AGO)))
+    left = replace(case, volumes=tuple(volumes))
+    return replace(found, bookies=(left if has_pod else replace(left, pod=None, report=None), *others))
+
+
+def test_a_claim_that_only_waits_for_its_deletion_does_not_grow_and_holds_up_nobody() -> None:
+    """One whose mark was left on it, and whose bookie runs, does."""
+    found = seen(SMALL, DONE, DONE, DONE)
+
+    assert decided(retired(found, has_pod=False)).growing == ()
+    assert asked(retired(found, has_pod=True)) == [FIRST]
+
+
+def test_what_was_refused_and_is_asked_for_meanwhile_is_not_asked_for_again() -> None:
+    """Somebody else asked for it, and the controller of volumes cannot do it either."""
+    late = {"claim-ledgers-1": replace(REFUSED, at_ms=make.NOW_MS - 60_000)}
+    found = replace(seen(HOPELESS, SMALL, SMALL, SMALL), refused_sizes=late)
+
+    assert "ControllerResizeInfeasible" in decided(found).infeasible
+    assert asked(found) == []
+
+
 sizes = st.builds(
     ClaimSize,
     requested=st.sampled_from([GI, 2 * GI, WANTED, 9 * GI]),

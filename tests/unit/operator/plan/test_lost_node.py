@@ -153,6 +153,7 @@ DOUBTS: dict[str, dict[str, Any]] = {
     "node unread": {"case": lost(nodes={})},
     "tainted and ready": {"case": lost(nodes={"node-a": NodeFacts("node-a", "u", is_out_of_service=True)})},
     "pod has a node": {"case": lost(pod=make.pod(**(ZONE | {"node": "node-b"})))},
+    "pod is going": {"case": lost(pod=make.pod(**ZONE, is_terminating=True))},
     "old process": {"processes": (GONE,)},
     "unknown processes": {"processes": None},
     "registered": {"case": lost(member=Member("data.ledgers.zone-a.0", has_cookie=True, is_registered=True))},
@@ -196,6 +197,63 @@ def test_no_claim_is_deleted_while_one_proof_is_missing(doubts: set[str]) -> Non
 @pytest.mark.parametrize("doubt", DOUBTS)
 def test_each_proof_counts_alone(doubt: str) -> None:
     assert deleted(situation(**DOUBTS[doubt])) == []
+
+
+DECIDED = LostNode(node="node-a", since=LONG_AGO, decided_at=LONG_AGO, pod_uid="pod-2")
+
+
+@pytest.mark.parametrize(
+    ("before", "decided_at"),
+    [
+        (DECIDED, LONG_AGO),
+        (DECIDED.model_copy(update={"pod_uid": "pod-1"}), LONG_AGO),  # somebody deleted the pod that waits
+        (DECIDED.model_copy(update={"decided_at": None}), format_time(make.NOW_MS)),
+    ],
+)
+def test_a_decision_keeps_its_time_until_it_is_carried_out(before: LostNode, decided_at: str) -> None:
+    found = situation(before=before)
+
+    assert fleet.decide(found).lost_nodes.told[LOST].decided_at == decided_at
+    assert deleted(found) == ALL
+
+
+def test_a_decision_about_another_node_is_none_about_this_one() -> None:
+    spec = {"repair": REPLACE["repair"] | {"lostNode": {"policy": "Replace", "after": "0s"}}}
+    found = situation(before=DECIDED.model_copy(update={"node": "node-x"}), spec=spec)
+
+    told = fleet.decide(found).lost_nodes.told[LOST]
+
+    assert (told.node, told.since, told.decided_at) == ("node-a", *[format_time(make.NOW_MS)] * 2)
+
+
+def test_the_other_claims_of_a_decision_go_although_one_has_been_made_anew() -> None:
+    """The operator died after the first deletion, and the StatefulSet made that claim again."""
+    claim = lost().volumes[1].claim
+    assert claim is not None
+    anew = with_volume(claim=replace(claim, uid="claim-new", marks=None), pv=None)
+
+    assert deleted(situation(anew, before=DECIDED)) == ALL[1:]
+
+
+def test_what_goes_already_is_not_deleted_again() -> None:
+    """A finalizer of somebody else keeps it: told, and not asked for in each pass."""
+    claim = lost().volumes[1].claim
+    assert claim is not None
+    held = situation(with_volume(claim=replace(claim, is_terminating=True)), before=DECIDED)
+
+    assert deleted(held) == ALL[1:]
+    assert "is being deleted, and something holds it" in str(fleet.decide(held).lost_nodes.told[LOST].waiting_for)
+
+
+def test_the_pod_of_a_decision_stays_while_no_claim_of_it_went_and_the_decision_holds_no_more() -> None:
+    before = DECIDED.model_copy(update={"claims": (f"ledgers-{LOST}",)})
+    closed = situation(before=before, spec=DOUBTS["policy"]["spec"])
+    gone = with_volume(claim=None, pv=None)
+
+    assert deleted(closed) == []
+    assert deleted(situation(gone, before=before, spec=DOUBTS["policy"]["spec"])) == [ALL[2]]
+    is_going = replace(gone, pod=make.pod(**ZONE, is_terminating=True))
+    assert deleted(situation(is_going, before=before)) == [], "it is asked to go once"
 
 
 def test_the_pod_of_a_decision_that_was_not_finished_goes_too() -> None:
