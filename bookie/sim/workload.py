@@ -430,9 +430,9 @@ async def released(window: asyncio.Semaphore, work: Callable[[], Awaitable[None]
 
 
 def is_held(bookie: BookieNode, ledger_id: LedgerId) -> bool:
-    """Return whether a bookie knows the ledger, or does not serve and may."""
+    """Return whether a bookie knows the ledger, may know it again after a crash, or does not serve and may."""
     store = None if bookie.process is None else bookie.process.admin.store
-    return store is None or store.facts(ledger_id) is not None
+    return store is None or store.may_hold(ledger_id)
 
 
 def _no_password(_ledger_id: LedgerId) -> bytes:

@@ -152,13 +152,14 @@ class Partition:
         self.marks = self.flushing_marks
         self.table.flushed()
 
-    def delete(self, ledger_id: LedgerId) -> None:
-        """Forget a ledger; the next checkpoint removes it from the index."""
+    def delete(self, ledger_id: LedgerId, *, is_journaled: bool) -> None:
+        """Forget a ledger; the next checkpoint removes it from the index. `is_journaled`: nothing of it is on its way
+        to the journal."""
         self.active.drop(ledger_id)
         self.read_cache.drop(ledger_id)
         if self.flushing is not None:
             self.flushing.drop(ledger_id)
-        self.table.delete(ledger_id)
+        self.table.delete(ledger_id, is_journaled=is_journaled)
 
     def give_up(self, ledger: Ledger) -> None:
         """Forget a ledger's entries, and nothing else of it; the next checkpoint removes them from the index."""

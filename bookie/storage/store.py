@@ -494,7 +494,8 @@ class EntryStore:
         partition.table.release(self._reads.known(partition, ledger_id))
 
     def delete_ledger(self, ledger_id: LedgerId) -> None:
-        """Delete a ledger and its entries, durably at the next checkpoint; a crash before that brings it back.
+        """Delete a ledger and its entries, durably at the next checkpoint; a crash before that brings it back, so until
+        then nothing durable is begun under its id (`_with_key`).
 
         The caller has proof that the metadata store has it no more, or has it without this bookie.
         """
@@ -502,7 +503,9 @@ class EntryStore:
         partition = self._partition(ledger_id)
         if partition.table.find(ledger_id) is None:
             return
-        partition.delete(ledger_id)
+        has_journaled = partial(partition.table.journal_has_all, ledger_id)
+        waits = self._journal(ledger_id).after_pending(lambda _: has_journaled())
+        partition.delete(ledger_id, is_journaled=not waits)
         self.stats.ledgers_deleted += 1
 
     def watch(self, ledger_id: LedgerId) -> None:
@@ -636,8 +639,10 @@ class EntryStore:
         self._health.seal_drain()
 
     def may_hold(self, ledger_id: LedgerId) -> bool:
-        """Return True when this bookie knows anything of the ledger, or cannot tell."""
-        return self.facts(ledger_id) is not None or self.is_in_doubt(ledger_id)
+        """Return True when this bookie knows anything of the ledger, or cannot tell, or would know it again after a
+        crash."""
+        is_going = self._partition(ledger_id).table.is_going(ledger_id)
+        return is_going or self.facts(ledger_id) is not None or self.is_in_doubt(ledger_id)
 
     def usage(self) -> Usage:
         """Return the space of all ledger directories together, as last measured (each checkpoint turn)."""
@@ -776,7 +781,8 @@ class EntryStore:
         is_journaled: bool,
     ) -> Ledger:
         """Return `ledger`, which the table has just found or not, with its key checked; create it, or add its key, when
-        needed. Raises Unauthorized, and BookieReadOnly where the journal has no space for a new key.
+        needed. Raises Unauthorized, BookieReadOnly where the journal has no space for a new key, and TooManyRequests
+        while a crash would bring back another ledger of this id.
 
         `is_journaled`: a new key goes into the journal first; the record that follows makes both durable together.
         """
@@ -784,6 +790,11 @@ class EntryStore:
             raise errors.BadRequest(f"ledger id {ledger_id} is negative")
         if ledger is not None and not ledger.allows(master_key):
             raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
+        if partition.table.is_going(ledger_id):
+            # CRASH: what is acknowledged now would stand beside the entries that come back.
+            if partition.table.hasten():
+                self._checkpointer.request()
+            raise errors.TooManyRequests(f"a ledger {ledger_id} was deleted here, not durably yet; try again")
         if ledger is not None and (ledger.master_key or not master_key):
             return ledger
         limits.check_master_key(ledger_id, master_key)  # a new one; what is known already has its place in a row
@@ -796,15 +807,14 @@ class EntryStore:
             partition.table.changed(ledger)
         if is_journaled:
             self._keys_on_the_way[ledger_id] = master_key
-            done = partial(self._key_arrived, ledger_id, master_key)
+            done = partial(self._key_arrived, ledger_id)
             self._journal(ledger_id).put(journal_format.KEY, ledger_id, journal_format.NO_ENTRY, master_key, done)
         return ledger
 
-    def _key_arrived(self, ledger_id: LedgerId, master_key: bytes, error: BookieError | None) -> None:
-        """Note that the journal has the key, unless another one follows it: the ledger was deleted and made again.
-        After an error nothing is acknowledged before a checkpoint has it."""
-        if self._keys_on_the_way.get(ledger_id) == master_key:
-            del self._keys_on_the_way[ledger_id]
+    def _key_arrived(self, ledger_id: LedgerId, error: BookieError | None) -> None:
+        """Note that the journal has the key; none follows it, as no ledger is made again under an id before what was
+        put for it is durable. After an error nothing is acknowledged before a checkpoint has it."""
+        del self._keys_on_the_way[ledger_id]
 
     def _find_for_copy(self, partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
         """Find the ledger, then do as `_with_key`. For a quarantined ledger the key that comes with a verified

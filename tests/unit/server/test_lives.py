@@ -210,6 +210,7 @@ async def test_a_ledger_made_again_under_a_deleted_id_is_not_called_synced(asker
 
     asker.reply = listen  # type: ignore[method-assign]
     store.delete_ledger(LEDGER)
+    await store.flush()
     block_syncs_of(asker)
 
     asker.send(add(0, is_deferred=True))

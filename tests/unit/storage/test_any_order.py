@@ -5,10 +5,11 @@ checkpoint that began after the change, leave one possibility. What is seen afte
 
 What the store does not promise, and the model leaves open: a deletion is no journal record, so what was on its way to
 the journal when it came is there again after a crash, until the checkpoint after the next (it holds no promise that
-anybody relies on: the collector deletes it once more); and `LedgerModel.is_orphaned`.
+anybody relies on: the collector deletes it once more, and nothing is begun under the id before); and
+`LedgerModel.is_orphaned`.
 """
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -218,6 +219,15 @@ class StoreMachine(RuleBasedStateMachine):
                 promised.append((ledger.bodies[entry_id], ledger.body(entry_id)))
         self.unanswered.append((outcome, promised))
 
+    def is_refused(self, ledger: LedgerModel, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Return True when a crash may bring back what was deleted under the id; then see `work` refused."""
+        ledger_id = LedgerId(ledger.ledger_id)
+        if not self.store.partitions[0].table.is_going(ledger_id):
+            return False
+        with pytest.raises(errors.TooManyRequests):
+            self.run(work())
+        return True
+
     def add(
         self,
         ledger: LedgerModel,
@@ -240,6 +250,8 @@ class StoreMachine(RuleBasedStateMachine):
         if refused is not None:
             with pytest.raises(refused):
                 self.run(work())
+            return
+        if self.is_refused(ledger, work):
             return
         self.hand_over(work(), outcome)
         self.added([ledger] * len(entry_ids), entry_ids, outcome)
@@ -289,6 +301,8 @@ class StoreMachine(RuleBasedStateMachine):
         async def work() -> None:
             self.store.fence(LedgerId(ledger.ledger_id), KEY, outcome)
 
+        if self.is_refused(ledger, work):
+            return
         self.hand_over(work(), outcome)
         ledger.known.change(True)
         ledger.guard.change(FENCED)
@@ -306,6 +320,8 @@ class StoreMachine(RuleBasedStateMachine):
     ) -> None:
         """`is_second`: another client asked for the same a moment ago, and has no answer yet."""
         ledger = self.ledgers[ledger_id]
+        if self.store.partitions[0].table.is_going(LedgerId(ledger_id)):
+            return
         for outcome in [Outcome()] * is_second + [LastWord(self.bench, how)]:
             if is_fence:
                 self.fence(ledger, outcome)
@@ -345,6 +361,8 @@ class StoreMachine(RuleBasedStateMachine):
         async def work() -> None:
             self.store.add_copied(LedgerId(ledger_id), EntryId(entry_id), ledger.body(entry_id), KEY)
 
+        if self.is_refused(ledger, work):
+            return
         self.run(work())
         ledger.known.change(True)
         self.keys.append((ledger.known, True))

@@ -11,7 +11,7 @@ from bookie.sim.node import ProcessEnd
 from bookie.storage.index import block_key
 from bookie.storage.partition import Partition
 from bookie.storage.store import EntryStore
-from storage_support import KEY, OTHER_KEY, Bench, entry, run
+from storage_support import KEY, OTHER_KEY, Bench, Outcome, entry, explicit_lac, put, run
 from story_support import story
 
 LEDGER = LedgerId(7)
@@ -32,7 +32,7 @@ async def test_a_ledger_deleted_again_while_a_full_disk_makes_its_deletion_durab
         await store.flush()
         await bench.put_all(store, 8, [0])
         store.delete_ledger(LEDGER)
-        store.add_copied(LEDGER, EntryId(0), entry(LEDGER, 0), OTHER_KEY)
+        await store.protect([(LEDGER, False, False, OTHER_KEY)])
         bench.fill("/ledgers")
 
         running = asyncio.ensure_future(store.flush())
@@ -72,7 +72,7 @@ async def test_no_fence_and_no_key_of_a_deleted_ledger_is_in_the_one_made_anew_a
         running = asyncio.ensure_future(store.flush())
         while store.partitions[0].flushing is None:
             await bench.simulation.loop.sleep_ns(1_000)
-        await bench.put_all(store, LEDGER, [0, 1], key=OTHER_KEY)
+        await store.protect([(LEDGER, False, False, OTHER_KEY)])
         try:
             await running
         except errors.DiskFull:
@@ -82,7 +82,7 @@ async def test_no_fence_and_no_key_of_a_deleted_ledger_is_in_the_one_made_anew_a
         facts = store.facts(LEDGER)
         assert facts is not None
         assert (facts.master_key, facts.is_fenced, facts.is_limbo) == (OTHER_KEY, False, False)
-        assert await store.entry_ranges(LEDGER) == [(0, 1)]
+        assert not is_disk_full or await store.entry_ranges(LEDGER) == []
         await bench.put_all(store, LEDGER, [2], key=OTHER_KEY)
 
     await bench.life(work, end=ProcessEnd.POWER_CUT)
@@ -115,7 +115,7 @@ async def test_a_quarantine_ends_with_the_ledger_though_its_id_is_used_again_at_
         await put_and_rot_its_row(bench, store)
         await store.flush()
         store.delete_ledger(LEDGER)
-        await bench.put_all(store, LEDGER, [0], key=OTHER_KEY)
+        await store.protect([(LEDGER, False, False, OTHER_KEY)])
         assert store.quarantined == {}
         await store.flush()
 
@@ -141,10 +141,11 @@ async def test_a_ledger_made_anew_that_is_quarantined_itself_stays_so(bench: Ben
         running = asyncio.ensure_future(store.flush())
         while directory.flushing is None:
             await bench.simulation.loop.sleep_ns(1_000)
-        store.add_copied(LEDGER, EntryId(0), entry(LEDGER, 0), OTHER_KEY)
+        marking = asyncio.ensure_future(store.protect([(LEDGER, False, False, OTHER_KEY)]))
+        await asyncio.sleep(0)
         directory.index.on_malformed(LEDGER, "rot")
         assert directory.index.locate(LEDGER, EntryId(0)) is not None, "the deletion is on its way"
-        await running
+        await asyncio.gather(running, marking)
 
     async def then(store: EntryStore) -> None:
         assert store.quarantined == {LEDGER: "rot"}
@@ -168,6 +169,85 @@ async def test_a_ledger_quarantined_again_right_after_its_repair_is_in_quarantin
         assert LEDGER in store.quarantined
         with pytest.raises(errors.UnknownLedgerState):
             store.fence(LEDGER, KEY, lambda _: None)
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(then)
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+@story(run, flush_interval_ms=3_600_000)
+async def test_nothing_is_begun_under_an_id_while_a_crash_would_bring_back_what_was_deleted(
+    bench: Bench, *, is_flushed: bool
+) -> None:
+    """With the same key nothing else tells the entries of the two lives apart: those of the first come from the index,
+    or from the journal."""
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, LEDGER, range(6))
+        if is_flushed:
+            await store.flush()
+        store.delete_ledger(LEDGER)
+        for begin in (
+            lambda: put(store, LEDGER, 0),
+            lambda: put(store, LEDGER, 0, is_recovery=True),
+            lambda: store.add_copied(LEDGER, EntryId(0), entry(LEDGER, 0), KEY),
+            lambda: store.fence(LEDGER, KEY, Outcome()),
+            lambda: store.write_lac(LEDGER, explicit_lac(LEDGER, 3), KEY, Outcome()),
+        ):
+            with pytest.raises(errors.TooManyRequests):
+                begin()
+        assert store.facts(LEDGER) is None
+        assert store.may_hold(LEDGER)
+        await bench.simulation.until(lambda: not store.may_hold(LEDGER), "a checkpoint, which the refusals asked for")
+        await bench.put_all(store, LEDGER, [0])
+
+    async def then(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 0)]
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(then)
+
+
+@story(run)
+async def test_a_deletion_that_is_durable_alone_frees_no_id_while_the_journal_has_the_entries(bench: Bench) -> None:
+    """On a full disk deletions become durable without a mark: a restart replays what was deleted."""
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, LEDGER, range(6))
+        await bench.put_all(store, 8, [0])
+        store.delete_ledger(LEDGER)
+        bench.fill("/ledgers")
+        with pytest.raises(errors.DiskFull):
+            await store.flush()
+        with pytest.raises(errors.TooManyRequests):
+            store.fence(LEDGER, KEY, Outcome())
+        bench.make_room("/ledgers")
+        await store.flush()
+        await bench.put_all(store, LEDGER, [0])
+
+    async def then(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 0)]
+
+    await bench.life(work, end=ProcessEnd.POWER_CUT)
+    await bench.life(then)
+
+
+@story(run)
+async def test_a_ledger_that_integrity_marked_under_such_an_id_takes_nothing_before_either(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, LEDGER, range(6))
+        store.delete_ledger(LEDGER)
+        await store.protect([(LEDGER, False, True, KEY)])
+        store.clear_limbo(LEDGER)
+        assert list(store.not_plain([LEDGER], [KEY], [EntryId(0)], [entry(LEDGER, 0)])) == [0]
+        with pytest.raises(errors.TooManyRequests):
+            put(store, LEDGER, 0)
+        await store.flush()
+        await bench.put_all(store, LEDGER, [0])
+        assert not store.not_plain([LEDGER], [KEY], [EntryId(1)], [entry(LEDGER, 1)])
+
+    async def then(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 0)]
 
     await bench.life(work, end=ProcessEnd.POWER_CUT)
     await bench.life(then)

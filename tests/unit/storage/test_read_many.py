@@ -108,6 +108,7 @@ async def test_a_batch_that_is_under_way_while_its_ledger_is_deleted_leaves_noth
         await bench.simulation.loop.sleep_ns(10)
         bench.node.disk_faults.write_latency_ns = 10_000
         store.delete_ledger(LedgerId(7))
+        await store.flush()
         await bench.put_all(store, 7, [1])
         assert not slow.done()
         await slow

@@ -582,15 +582,16 @@ async def test_an_id_that_is_used_again_at_once_shows_nothing_of_what_was_delete
         await bench.put_all(store, 2, range(4))
         await store.flush()
         store.delete_ledger(LedgerId(2))
-        store.add_copied(LedgerId(2), EntryId(5), entry(2, 5), KEY)
+        await store.protect([(LedgerId(2), False, False, KEY)])
 
-        assert await store.entry_ranges(LedgerId(2)) == [(5, 5)]
-        assert [store.has_entry(LedgerId(2), EntryId(number)) for number in range(6)] == [False] * 5 + [True]
-        assert bytes(await store.read(LedgerId(2), LAST_ENTRY)) == entry(2, 5)
+        assert await store.entry_ranges(LedgerId(2)) == []
+        assert [store.has_entry(LedgerId(2), EntryId(number)) for number in range(6)] == [False] * 6
         with pytest.raises(errors.NoSuchEntry):
             await store.read(LedgerId(2), EntryId(0))
         await store.flush()
+        store.add_copied(LedgerId(2), EntryId(5), entry(2, 5), KEY)
         assert await store.entry_ranges(LedgerId(2)) == [(5, 5)]
+        assert bytes(await store.read(LedgerId(2), LAST_ENTRY)) == entry(2, 5)
 
     await bench.life(work)
 
@@ -604,12 +605,12 @@ async def test_a_ledger_deleted_and_made_anew_keeps_its_new_life_only(bench: Ben
         await bench.put_all(store, 7, range(5), is_recovery=True)
         await store.flush()
         store.delete_ledger(LEDGER)
+        await store.flush()
         await store.protect([(LEDGER, True, True, KEY)])
         await bench.put_all(store, 7, [3, 9], is_recovery=True)
 
     async def again(store: EntryStore) -> None:
-        # The old entries may be back with the crash (they are what they were); the new life is whole.
-        assert [store.has_entry(LEDGER, EntryId(entry_id)) for entry_id in (3, 9)] == [True, True]
+        assert await store.entry_ranges(LEDGER) == [(3, 3), (9, 9)]
         facts = store.facts(LEDGER)
         assert facts is not None
         assert (facts.is_limbo, facts.master_key) == (True, KEY)
@@ -868,10 +869,11 @@ async def test_what_was_deleted_shows_nothing_while_a_checkpoint_runs(bench: Ben
         if not is_deleted_before:
             store.delete_ledger(LedgerId(7))
         assert store.facts(LedgerId(7)) is None
-        store.add_copied(LedgerId(7), EntryId(5), entry(7, 5), KEY)
-        assert [store.has_entry(LedgerId(7), EntryId(number)) for number in (0, 1, 5)] == [False, False, True]
-        assert await store.entry_ranges(LedgerId(7)) == [(5, 5)]
+        marking = asyncio.ensure_future(store.protect([(LedgerId(7), False, False, KEY)]))
+        await asyncio.sleep(0)
+        assert [store.has_entry(LedgerId(7), EntryId(number)) for number in (0, 1)] == [False, False]
+        assert await store.entry_ranges(LedgerId(7)) == []
         assert store.partitions[0].flushing is not None, "it runs still"
-        await running
+        await asyncio.gather(running, marking)
 
     await bench.life(work)
