@@ -110,7 +110,7 @@ class SimDisk:
         directory, name = self._parent(path)
         node = directory.names.get(name)
         if isinstance(node, DirImage):
-            raise errors.DiskFailed(f"{path} is a directory")
+            raise errors.StorageFailed(f"{path}: open: is a directory")
         if node is None:
             if not create:
                 raise errors.FileMissing(f"{path} does not exist")
@@ -178,7 +178,7 @@ class SimDisk:
         directory, name = self._parent(path, must_exist=False)
         node = directory.names.get(name)
         if isinstance(node, DirImage):
-            raise errors.DiskFailed(f"{path} is a directory")
+            raise errors.StorageFailed(f"{path}: remove: is a directory")
         if node is not None:
             if self.next_write(path) is WriteFault.BROKEN:  # removing needs no space
                 raise errors.StorageFailed(f"{path}: remove failed (simulated)")

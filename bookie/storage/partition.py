@@ -269,8 +269,8 @@ def _stored_number(index: Index, name: str, default: int) -> int:
 
 
 def next_log_id(index: Index, logs: EntryLogs) -> int:
-    """Return an id above every log that was ever in this directory, even if its file is gone."""
-    return max([_stored_number(index, _NEXT_LOG, 0), *(log_id + 1 for log_id in sorted(logs.ids))])
+    """Return an id above every log that was ever in this directory, even if its file is gone. Raises RefusedToStart."""
+    return logs.leave_out_strangers(_stored_number(index, _NEXT_LOG, 0))
 
 
 def stored_history(index: Index, what: str) -> History | None:

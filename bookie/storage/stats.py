@@ -2,7 +2,7 @@
 
 import dataclasses
 
-GAUGES = frozenset(("cache_bytes", "scrub_bad"))  # what goes up and down; all else counts
+GAUGES = frozenset(("cache_bytes", "journal_files_stuck", "scrub_bad"))  # what goes up and down; all else counts
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -23,6 +23,7 @@ class StorageStats:
     entries_replayed: int = 0
     fences: int = 0
     journal_bytes: int = 0
+    journal_files_stuck: int = 0  # that no restart needs, and the disk does not remove
     journal_groups: int = 0
     journal_records: int = 0
     ledgers_deleted: int = 0

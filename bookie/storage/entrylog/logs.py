@@ -23,6 +23,11 @@ SPAN_GAP_BYTES = 16 * KIB
 SPAN_BYTES_MAX = 1 * MIB
 # Of one directory: half a TiB of logs of the usual size, and far below the file descriptors that a process gets.
 FILES_MAX = 256
+# No checkpoint begins so many logs: a file that is further above all that a directory is known to have had, and has no
+# header of ours, is a stranger's.
+_LEAP_MAX = 65_536
+# Above this there is no id for what comes next that a location can hold (u32). At a log a second it takes 130 years.
+_ID_MAX = 0xF000_0000
 # What a person can do: the store does not know which bookie it is, and repairs nothing.
 _REMEDY = "`bookie cluster recover-bookie` with this bookie and --ledger"
 _REMEDY_OF_A_LOG = (
@@ -102,6 +107,7 @@ class EntryLogs:
         self.disk = disk
         self.directory = directory
         self.ids: set[int] = set()
+        self._doubtful: set[int] = set()  # of them: those that do not begin as a log of ours
         self.written_from = 0  # the writer's: logs from this one on may still be written, or wait for their sync
         self._files: dict[int, File] = {}  # in the order they were opened
         self._reads: dict[int, int] = {}  # under way, by log
@@ -119,10 +125,13 @@ class EntryLogs:
         for log_id in sorted(self.ids):
             path = path_of(self.directory, log_id)
             version = None
+            self._doubtful.add(log_id)
             try:
                 file = await self.disk.open(path, read_only=True)
                 try:
                     head = await file.pread(0, log_format.HEADER_SIZE)
+                    if log_format.is_header(head, log_id):
+                        self._doubtful.discard(log_id)
                     version = versions.other_format(head, log_format.MAGIC, log_format.VERSION, log_format.HEADER_SIZE)
                 finally:
                     await file.close()
@@ -132,6 +141,27 @@ class EntryLogs:
                 log.error("entry log not readable path=%s reason=%s", path, error)
             if version is not None:
                 raise versions.refusal(path, version, log_format.VERSION)
+
+    def leave_out_strangers(self, next_id: int) -> int:
+        """Leave out files that others named like logs, call after `check_versions`; return an id above every log that
+        was ever here. `next_id` is above all that the index knows of.
+
+        One of ours may have no header: the power went before it was durable, or it has rotted. Then its id is near
+        others. Raises RefusedToStart when there is no id left for what comes.
+        """
+        known_end = max([next_id, *(log_id + 1 for log_id in self.ids - self._doubtful)])
+        for log_id in sorted(self._doubtful):
+            if log_id >= known_end + _LEAP_MAX:
+                self.ids.discard(log_id)
+                path = path_of(self.directory, log_id)
+                log.error("a file has a log's name and is none of ours, left alone: move it away path=%s", path)
+        above = max([known_end, *(log_id + 1 for log_id in self.ids)])
+        if above > _ID_MAX:
+            raise errors.RefusedToStart(
+                f"{path_of(self.directory, above - 1)}: after it there is no number left for the next entry log; if"
+                " this bookie did not write it, move it away; else give the bookie empty directories"
+            )
+        return above
 
     async def create(self, log_id: int) -> File:
         """Create a log and write its header; nothing is durable yet."""
@@ -190,14 +220,27 @@ class EntryLogs:
         """Return whether this directory still has log `log_id` with at least `size_bytes`, which were durable there, or
         a later log: then it may have been collected. A log that cannot be opened counts as there: its reads fail."""
         await self.load()
-        if log_id not in self.ids:
-            return max(self.ids, default=-1) > log_id
         try:
+            if log_id not in self.ids:
+                later = sorted(other for other in self.ids if other > log_id)
+                return bool(later) and (later[0] < log_id + _LEAP_MAX or await self._has_one_of_ours(later))
             return await self.size_of(log_id) >= size_bytes
         except errors.StorageFailed:
             return True
         finally:
             await self.close()
+
+    async def _has_one_of_ours(self, log_ids: Sequence[int]) -> bool:
+        """Return False when each of these files is one that begins as no log of ours."""
+        for log_id in log_ids:
+            try:
+                await self._open(log_id)
+            except errors.CorruptFile:
+                continue
+            except errors.StorageFailed:
+                pass
+            return True
+        return False
 
     async def size_of(self, log_id: int) -> int:
         """Return the bytes of a log that is no longer written. Raises CorruptFile, StorageFailed."""

@@ -5,11 +5,15 @@ Must never append to a log of an earlier life (its tail may be torn), and never 
 not accepted by the file.
 """
 
+import logging
 from collections.abc import Sequence
 
+from bookie.base import errors
 from bookie.ports.disk import Buffer, File, bytes_to_block
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.entrylog.logs import EntryLogs
+
+log = logging.getLogger(__name__)
 
 
 class LogWriter:
@@ -72,7 +76,12 @@ class LogWriter:
         CRASH: nothing points at these bytes, whatever of them stays; a log that nothing points into is dropped later.
         """
         for log_id in self._begun:
-            await self._logs.remove(log_id)
+            try:
+                await self._logs.remove(log_id)
+            except errors.StorageFailed as error:
+                if error.fatal:
+                    raise
+                log.warning("entry log not removed, the collector finds it log_id=%d reason=%s", log_id, error)
         self._file, self.current_id = self._began_in, self._began_id
         self._unsynced = [file for file in self._unsynced if file is self._file]
         if self._file is not None:

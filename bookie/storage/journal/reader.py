@@ -89,8 +89,10 @@ async def find_files(
     if len(ids) != last - first + 1:
         there = set(ids)
         missing = next(file_id for file_id in itertools.count(first) if file_id not in there)
+        later = [files.path_of(directory, file_id) for file_id in ids if file_id > missing][:1]
+        odd = f" ({later[0]} is there: is it this bookie's?)" if later else ""
         raise errors.CorruptFile(
-            f"{files.path_of(directory, missing)} is missing, and the last checkpoint does not cover it; {_ADVICE}"
+            f"{files.path_of(directory, missing)} is missing, and the last checkpoint does not cover it{odd}; {_ADVICE}"
         )
     return ids
 

@@ -32,6 +32,13 @@ def _nobody_listens(error: BookieError) -> None:
     raise error
 
 
+def _passing(error: BookieError) -> BookieError:
+    """Return an error that may pass; raise one that stops the node."""
+    if error.fatal:
+        raise error
+    return error
+
+
 class JournalWriter:
     """Writes one journal directory. Calls `on_trouble`, set by the store, when the disk is full or has failed.
 
@@ -67,6 +74,7 @@ class JournalWriter:
         self._is_awake = False
         self._is_closing = False
         self._trimmed_to = 0
+        self._stuck: dict[str, BookieError] = {}  # before the mark, and the disk did not remove them
 
     async def open(self, file_id: int, previous_end: int) -> None:
         """Open file `file_id`; `previous_end` is the size of the file before it (0: there was no file)."""
@@ -238,13 +246,35 @@ class JournalWriter:
 
     async def trim(self, mark: JournalPosition) -> None:
         """Remove files that lie wholly before `mark`. CRASH: call only after `mark` is durable; any subset of the files
-        may survive a crash, as the replay begins at the mark."""
+        may survive a crash, as the replay begins at the mark.
+
+        One that the disk does not remove costs its space, and no promise: it is told once, and tried again by each
+        later call. Raises DiskFailed.
+        """
         if mark.file_id == self._trimmed_to:
             return
-        for file_id in await files.list_ids(self._disk, self.directory):
-            if file_id < mark.file_id:
-                await self._disk.remove(files.path_of(self.directory, file_id))
-        self._trimmed_to = mark.file_id
+        stuck = await self._remove_before(mark.file_id)
+        for path, error in stuck.items():
+            if path not in self._stuck:
+                log.warning("journal file not removed, tried again path=%s reason=%s", path, error)
+        self._stats.journal_files_stuck += len(stuck) - len(self._stuck)
+        self._stuck = stuck
+        if not stuck:
+            self._trimmed_to = mark.file_id
+
+    async def _remove_before(self, file_id_end: int) -> dict[str, BookieError]:
+        """Remove files with ids below `file_id_end`; return those that are still there, and why."""
+        stuck: dict[str, BookieError] = {}
+        try:
+            found = await files.list_ids(self._disk, self.directory)
+        except errors.StorageFailed as error:
+            return {self.directory: _passing(error)}
+        for path in (files.path_of(self.directory, file_id) for file_id in found if file_id < file_id_end):
+            try:
+                await self._disk.remove(path)
+            except errors.StorageFailed as error:
+                stuck[path] = _passing(error)
+        return stuck
 
     def stop(self) -> None:
         """Let `run` end after it has written the pending records."""

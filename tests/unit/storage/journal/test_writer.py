@@ -68,6 +68,7 @@ class SlowDisk:
         self.names = [name for name in self.names if name != path]
 
     async def list(self, directory: str) -> list[str]:
+        self.note("list", directory)
         return [name.removeprefix(directory + "/") for name in self.names]
 
 
@@ -420,6 +421,59 @@ def test_files_before_a_mark_go_and_that_of_the_mark_stays() -> None:
         assert it.disk.names == [name_of(2), name_of(3)]
         await it.journal.trim(JournalPosition(3, FIRST))
         assert it.disk.names == [name_of(3)]
+
+    story(body, file_bytes_max=FIRST + 1)
+
+
+@pytest.mark.parametrize(
+    "error", [errors.StorageFailed("not permitted"), errors.DiskFull("a name costs space"), errors.OutOfResources("fd")]
+)
+def test_a_file_that_cannot_be_removed_keeps_no_other_and_goes_with_a_later_checkpoint(
+    error: BookieError, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(it: Story) -> None:
+        for number in (1, 2, 3, 4):
+            await it.write(f"fills file {number}", number)
+
+        it.disk.fails["remove"] = error
+        await it.journal.trim(JournalPosition(3, FIRST))
+        assert it.disk.names == [name_of(1), name_of(3), name_of(4)]
+        assert it.journal._stats.journal_files_stuck == 1
+        assert name_of(1) in caplog.text
+        caplog.clear()
+
+        it.disk.fails["remove"] = error
+        await it.journal.trim(JournalPosition(3, FIRST))
+        assert it.disk.names == [name_of(1), name_of(3), name_of(4)]
+        assert not caplog.text, "told once"
+
+        await it.journal.trim(JournalPosition(3, FIRST))
+        assert it.disk.names == [name_of(3), name_of(4)]
+        assert it.journal._stats.journal_files_stuck == 0
+
+    story(body, file_bytes_max=FIRST + 1)
+
+
+def test_a_journal_that_cannot_be_listed_goes_on_and_is_trimmed_later() -> None:
+    async def body(it: Story) -> None:
+        for number in (1, 2):
+            await it.write(f"fills file {number}", number)
+        it.disk.fails["list"] = errors.StorageFailed("not permitted")
+        await it.journal.trim(JournalPosition(2, FIRST))
+        assert it.disk.names == [name_of(1), name_of(2)]
+        await it.journal.trim(JournalPosition(2, FIRST))
+        assert it.disk.names == [name_of(2)]
+
+    story(body, file_bytes_max=FIRST + 1)
+
+
+def test_a_failed_disk_that_a_removal_meets_is_told() -> None:
+    async def body(it: Story) -> None:
+        for number in (1, 2):
+            await it.write(f"fills file {number}", number)
+        it.disk.fails["remove"] = errors.DiskFailed("gone")
+        with pytest.raises(errors.DiskFailed):
+            await it.journal.trim(JournalPosition(2, FIRST))
 
     story(body, file_bytes_max=FIRST + 1)
 
