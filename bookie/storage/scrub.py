@@ -226,18 +226,22 @@ async def _pieces(partition: Partition) -> AsyncGenerator[list[EntryPlace], None
 
 def _load(partition: Partition) -> tuple[LedgerId, EntryId] | None:
     """Load the position where the last pass stopped; None when it was complete, or there was none."""
-    data = partition.index.get_meta(_NAME)
-    if data is None or len(data) != _POSITION.size:
-        return None
-    ledger_id, entry_id = _POSITION.unpack(data)
-    return (LedgerId(ledger_id), EntryId(entry_id)) if (ledger_id, entry_id) != _BEGIN else None
+    found = _stored(partition, _NAME, _POSITION)
+    return None if found in (None, _BEGIN) else (LedgerId(found[0]), EntryId(found[1]))
 
 
 def _load_rested(partition: Partition) -> int:
+    (rested_ms,) = _stored(partition, _REST_NAME, _RESTED) or (0,)
+    return rested_ms
+
+
+def _stored(partition: Partition, name: str, layout: struct.Struct) -> tuple[int, ...] | None:
+    """Return the numbers that an earlier pass kept under `name`; None, then the work begins anew, when there are none,
+    or they cannot be read or make no sense."""
     data = None
-    with contextlib.suppress(errors.StorageFailed):  # then all of the rest is before us
-        data = partition.index.get_meta(_REST_NAME)
-    return int(_RESTED.unpack(data)[0]) if data is not None and len(data) == _RESTED.size else 0
+    with contextlib.suppress(errors.StorageFailed):
+        data = partition.index.get_meta(name)
+    return layout.unpack(data) if data is not None and len(data) == layout.size else None
 
 
 def _save(partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:

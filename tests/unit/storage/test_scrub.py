@@ -8,6 +8,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
+from bookie.ports.ordered_store import OrderedStore
 from bookie.sim.disk import DiskFaults, WriteFault
 from bookie.sim.faults import Dials
 from bookie.sim.node import ProcessEnd
@@ -411,6 +412,45 @@ async def test_an_entry_that_reads_well_again_is_no_longer_listed(
         bench.rot(".log", offset_of(store, 2, 5) + 100)  # the second time it turns the bit back
         await running.whole_pass()
         assert running.scrubber.report().bad_count == bad_count
+
+
+class Forgetful:
+    """An index store that does not read the rows of the scrub."""
+
+    def __init__(self, store: OrderedStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def get(self, key: bytes) -> bytes | None:
+        if b"scrub" in key:
+            raise errors.StorageFailed("cannot read that row")
+        return self._store.get(key)
+
+
+@pytest.mark.parametrize("stored_as", [None, b"", b"odd"])
+@story(run)
+async def test_a_place_that_cannot_be_read_or_makes_no_sense_costs_a_pass_from_the_beginning(
+    bench: Bench, *, stored_as: bytes | None
+) -> None:
+    """One row of the scrub's own stops neither it nor the bookie."""
+
+    async def work(store: EntryStore) -> None:
+        (partition,) = store.partitions
+        await stored(bench, store)
+        if stored_as is None:
+            partition.index.store = cast(OrderedStore, Forgetful(partition.index.store))
+        else:
+            for name in ("scrub", "scrub-rest"):
+                partition.index.put_meta(name, stored_as)
+        running = Running(bench, store, ScrubOptions(interval_ms=1_000, bytes_per_s=None))
+        await bench.simulation.until(lambda: store.stats.scrub_passes == 1, "a pass")
+        assert store.stats.scrub_entries == 160
+        assert not running.task.done()
+        await running.stop()
+
+    await bench.life(work)
 
 
 def test_options_out_of_range_are_refused() -> None:
