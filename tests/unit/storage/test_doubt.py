@@ -329,8 +329,10 @@ async def test_a_row_of_an_earlier_epoch_lets_no_ledger_out_of_doubt(bench: Benc
 @story(run)
 async def test_ledgers_in_doubt_that_somebody_asks_for_are_touched_and_no_others(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 43, [0])
         await doubting(store)
         for ask in (
+            lambda: store.read_nowait(LedgerId(43), EntryId(9)),
             lambda: store.read_nowait(OLD, EntryId(0)),
             lambda: put(store, OTHER, 0),
             lambda: store.read_nowait(NEW, EntryId(0)),
@@ -338,8 +340,8 @@ async def test_ledgers_in_doubt_that_somebody_asks_for_are_touched_and_no_others
             with contextlib.suppress(errors.UnknownLedgerState, errors.NoSuchLedger):
                 ask()
         await bench.fence(store, LedgerId(42))
-        assert store.touched() == [OLD, OTHER, 42]
-        await store.settle([], [OLD, OTHER])
+        assert store.touched() == [43, OLD, OTHER, 42]
+        await store.settle([], [LedgerId(43), OLD, OTHER])
         assert store.touched() == [42]
         await store.settle([], rest=0)
         assert store.touched() == []

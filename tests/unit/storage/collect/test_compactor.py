@@ -1,6 +1,7 @@
 """Compaction: what lives moves, what is dead goes, and nobody who reads meanwhile notices."""
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +13,7 @@ from bookie.storage.collect import collector, survey
 from bookie.storage.collect.compactor import Compacted, Compactor, keep_copies
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
+from bookie.storage.entrylog.logs import EntryLogs
 from bookie.storage.store import EntryStore
 from storage_support import Bench, entry, put, run
 from story_support import story
@@ -275,6 +277,82 @@ async def test_a_read_whose_log_is_gone_when_its_turn_comes_finds_the_new_place(
 
     await bench.life(lambda store: half_dead_logs(bench, store))
     await bench.life(second)
+
+
+class Late:
+    """Entry logs that begin to read when they are told so."""
+
+    def __init__(self, logs: EntryLogs) -> None:
+        self._logs = logs
+        self.may_read = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logs, name)
+
+    async def read(self, *place: Any) -> Any:
+        await self.may_read.wait()
+        return await self._logs.read(*place)
+
+    async def read_many(self, *places: Any) -> Any:
+        await self.may_read.wait()
+        return await self._logs.read_many(*places)
+
+
+async def looked_up(store: EntryStore, *, is_check: bool) -> object:
+    if is_check:
+        return await store.check_entry(LIVE, EntryId(10))
+    return await store.read(LIVE, EntryId(10))
+
+
+@pytest.mark.parametrize("is_check", [False, True])
+@story(run, small)
+async def test_a_read_that_begins_when_its_log_is_known_to_be_gone_finds_the_new_place(
+    bench: Bench, *, is_check: bool
+) -> None:
+    """Neither an error nor a "no": the entry was here all the time."""
+
+    async def second(store: EntryStore) -> None:
+        (partition,) = store.partitions
+        logs = partition.logs
+        late = cast(EntryLogs, Late(logs))
+        partition.ahead._logs = late
+        if is_check:
+            partition.logs = late
+        reading = bench.simulation.loop.create_task(looked_up(store, is_check=is_check))
+        await bench.simulation.loop.sleep_ns(10)
+        partition.logs = logs
+        assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 3
+        assert not reading.done()
+        cast(Late, late).may_read.set()
+        assert await reading == (True if is_check else entry(LIVE, 10, payload=BIG))
+
+    await bench.life(lambda store: half_dead_logs(bench, store))
+    await bench.life(second)
+
+
+@story(run, small)
+async def test_a_check_whose_log_is_gone_when_it_is_opened_finds_the_new_place(bench: Bench) -> None:
+    async def second(store: EntryStore) -> None:
+        faults = bench.node.disk_faults
+        faults.must_wait_percent, faults.write_latency_ns = 100, 10**10
+        reading = bench.simulation.loop.create_task(looked_up(store, is_check=True))
+        await bench.simulation.loop.sleep_ns(10)
+        faults.write_latency_ns = 10_000
+        assert (await compactor(bench, store).compact(Kind.MINOR)).logs == 3
+        assert not reading.done()
+        assert await reading is True
+
+    await bench.life(lambda store: half_dead_logs(bench, store))
+    await bench.life(second)
+
+
+@story(run)
+async def test_an_entry_that_is_in_the_write_cache_alone_is_a_good_one(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, LIVE, [0])
+        assert await store.check_entry(LIVE, EntryId(0))
+
+    await bench.life(work)
 
 
 @story(run, small)
