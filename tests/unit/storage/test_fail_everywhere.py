@@ -260,6 +260,48 @@ def test_deleted_ledgers_of_the_other_directories_make_room_beside_one_that_fail
     run(story, bench)
 
 
+def test_a_compaction_during_which_another_directory_fails_ends_and_drops_no_log() -> None:
+    """No flush tells any more whether its copies are durable, and no log is damaged because of that."""
+    faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
+    bench = bench_with(1, faults, partitions=2)
+    slowly = CompactionOptions(entries_per_s=1, major=CompactionRule(0.99, 100_000_000))
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            for start in (0, 10, 20):
+                for ledger_id in (2, 4, 3):  # 3 lives in the second directory
+                    await bench.put_all(store, ledger_id, range(start, start + 10), payload=PAYLOAD)
+                await store.flush()
+            store.delete_ledger(LedgerId(4))
+            await store.flush()
+            compacting = bench.simulation.loop.create_task(
+                Compactor(store, slowly, bench.node.world.clock).compact(Kind.MAJOR, is_forced=True)
+            )
+            await bench.simulation.loop.sleep_ns(10_000_000)
+            await bench.put_all(store, 3, [30], payload=PAYLOAD)
+            faults.fails_path = "/ledgers1/current/0"
+            faults.fails_at_write = bench.node.disk.writes + 1
+            with pytest.raises(errors.PartitionFailed):
+                await store.flush()
+            assert not compacting.done()
+            before = bench.paths(".log")
+
+            with pytest.raises(errors.PartitionFailed):
+                await compacting
+            assert store.stats.logs_compacted == 0
+            assert set(before) <= set(bench.paths(".log"))
+            faults.fails_at_write = 0
+
+        async def second(store: EntryStore) -> None:
+            assert await store.entry_ranges(LedgerId(2)) == [(0, 29)]
+            assert await store.entry_ranges(LedgerId(3)) == [(0, 30)]
+
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
+        await bench.life(second)
+
+    run(story, bench)
+
+
 def test_the_collector_touches_nothing_of_a_directory_that_failed() -> None:
     """A log of which all was deleted goes in the other directory; a write to the failed one would stop the node."""
     faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
