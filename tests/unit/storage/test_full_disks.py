@@ -415,3 +415,25 @@ async def test_a_checkpoint_without_a_descriptor_is_tried_again_soon_and_takes_n
         assert store.stats.entries_flushed == 4
 
     await bench.life(work)
+
+
+@story(run)
+async def test_a_full_disk_and_its_end_are_told_once_each(bench: Bench, *, caplog: pytest.LogCaptureFixture) -> None:
+    def told() -> list[str]:
+        lines = [record.getMessage().split(" ", 2)[0] for record in caplog.records]
+        return [line for line in lines if line in ("read-only", "writable")]
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+        bench.fill("/ledgers")
+        for _ in range(3):
+            with pytest.raises(errors.DiskFull):
+                await store.flush()
+        assert told() == ["read-only"]
+        bench.make_room("/ledgers")
+        for _ in range(3):
+            await store.flush()
+        assert told() == ["read-only", "writable"]
+
+    with caplog.at_level("INFO"):
+        await bench.life(work)
