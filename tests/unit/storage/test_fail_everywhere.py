@@ -302,6 +302,35 @@ def test_a_compaction_during_which_another_directory_fails_ends_and_drops_no_log
     run(story, bench)
 
 
+def test_a_compaction_that_meets_a_failed_sync_ends() -> None:
+    """The node stops; nothing is told of logs, which are as they were."""
+    faults = DiskFaults(sync_fails_path=".log")
+    bench = bench_with(1, faults, partitions=1)
+
+    async def story(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            for start in (0, 10, 20):
+                for ledger_id in (2, 4):
+                    await bench.put_all(store, ledger_id, range(start, start + 10), payload=PAYLOAD)
+                await store.flush()
+            store.delete_ledger(LedgerId(4))
+            await store.flush()
+            faults.sync_fails_per_million = 1_000_000
+            with pytest.raises(errors.DiskFailed):
+                await Compactor(store, ALL, bench.node.world.clock).compact(Kind.MAJOR, is_forced=True)
+            assert len(bench.failures) == 1
+            assert store.stats.logs_compacted == 0
+            faults.sync_fails_per_million = 0
+
+        async def second(store: EntryStore) -> None:
+            assert await store.entry_ranges(LedgerId(2)) == [(0, 29)]
+
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
+        await bench.life(second)
+
+    run(story, bench)
+
+
 def test_the_collector_touches_nothing_of_a_directory_that_failed() -> None:
     """A log of which all was deleted goes in the other directory; a write to the failed one would stop the node."""
     faults = DiskFaults(fails_as=WriteFault.BROKEN, fails_for=1_000_000)
