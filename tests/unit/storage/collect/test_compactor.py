@@ -381,6 +381,34 @@ async def test_a_log_with_an_entry_that_does_not_check_is_kept_and_its_error_sta
     await bench.life(work)
 
 
+@pytest.mark.parametrize("bad", [0, 1, 2])
+@story(run, small)
+async def test_a_log_is_kept_whichever_of_its_pieces_has_an_entry_that_does_not_check(
+    bench: Bench, *, bad: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that cannot read now may be able to later: nothing of what it did not give goes with the log."""
+    monkeypatch.setattr(survey, "PIECE_BYTES", 1)  # an entry each
+
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, LIVE, range(3), payload=BIG)
+        await bench.put_all(store, DEAD, range(20), payload=BIG)
+        await store.flush()
+        await bench.put_all(store, 9, [0])
+        await store.flush()
+        await collector.collect(store, is_dead)
+        location = store.partitions[0].index.locate(LIVE, EntryId(bad))
+        assert location is not None
+        bench.rot("00000000.log", location.offset + 100)
+
+        done = await compactor(bench, store).compact(Kind.MINOR)
+
+        assert (done.logs, done.logs_damaged, done.entries) == (0, 1, 2)
+        bench.rot("00000000.log", location.offset + 100)  # the bit turns back
+        assert await bench.read(store, LIVE, bad) == entry(LIVE, bad, payload=BIG)
+
+    await bench.life(work)
+
+
 def test_copies_go_no_faster_than_told() -> None:
     seconds = []
     for options in (
