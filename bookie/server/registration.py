@@ -2,8 +2,8 @@
 
 It is ephemeral: it says "alive", and dies with our session. When a session was lost the record is made again in the
 mode of the moment, and only while this process is known to be the bookie: it follows the sign of `integrity.holder`, in
-one transaction with a check of it. A record left by an earlier session of this very id is waited out, never deleted:
-its owner may still be alive and serving (spec/metadata.md#M25, M26).
+one transaction with a check of it. A record left by an earlier session of this very id is waited out (in the list of
+the other mode left alone), never deleted: its owner may still be alive and serving (spec/metadata.md#M25, M26).
 """
 
 import asyncio
@@ -133,9 +133,19 @@ class Registration:
                 await self._store.create(self._readonly_parent, b"", parents=True)
         wanted, other = (self._readonly, self._writable) if is_read_only else (self._writable, self._readonly)
         await self._create(wanted, deadline_ns)
-        with contextlib.suppress(errors.NodeMissing):
-            await self._store.delete(other)
+        await self._remove(other)
         log.info("registered bookie_id=%s path=%s", self._bookie_id, wanted)
+
+    async def _remove(self, path: str) -> None:
+        """Remove our record at `path`, or one that lives through no session. Whose session goes on may be alive."""
+        found = await find(self._store, path)
+        if found is None:
+            return
+        if found.owner not in (0, self._store.session_id):
+            log.warning("another session holds a record of our id, left alone path=%s session=%#x", path, found.owner)
+            return
+        with contextlib.suppress(errors.NodeMissing):
+            await self._store.delete(path)
 
     async def _create(self, path: str, deadline_ns: int) -> None:
         while True:

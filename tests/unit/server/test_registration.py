@@ -220,7 +220,37 @@ async def test_in_no_moment_of_a_change_of_mode_is_the_bookie_in_neither_list(
                 is_read_only,
             ]
         task.cancel()
-    assert noted.there_at_deletions == [[AVAILABLE], [AVAILABLE, READ_ONLY], [AVAILABLE, READ_ONLY]]
+    assert noted.there_at_deletions == [[AVAILABLE, READ_ONLY], [AVAILABLE, READ_ONLY]]
+
+
+@pytest.mark.parametrize("is_read_only", [False, True])
+@story(run)
+async def test_a_record_of_another_session_in_the_other_list_stays(
+    world: World, store: MetadataStore, registration: Registration, *, is_read_only: bool
+) -> None:
+    """Its owner may be alive: who deletes it hides that from everybody who looks for the living."""
+    stranger = await world.metadata_stores.connect(URI, session_timeout_ms=TIMEOUT_MS)
+    wanted, other = (READ_ONLY, AVAILABLE) if is_read_only else (AVAILABLE, READ_ONLY)
+    await stranger.create(other, b"other", ephemeral=True, parents=True)
+    registration.set_read_only(is_read_only)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(registration.run())
+        await registration.registered.wait()
+        assert (await store.get(other)).data == b"other"
+        assert (await store.get(wanted)).owner == store.session_id
+        task.cancel()
+
+
+@story(run)
+async def test_a_record_that_lives_through_no_session_is_removed_from_the_other_list(
+    world: World, store: MetadataStore, registration: Registration
+) -> None:
+    await store.create(READ_ONLY, b"left", parents=True)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(registration.run())
+        await registration.registered.wait()
+        assert await find(store, READ_ONLY) is None
+        task.cancel()
 
 
 @story(run)
