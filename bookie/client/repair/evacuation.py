@@ -247,10 +247,10 @@ class Evacuation:
         (metadata, version), refused = known, -1
         for _ in range(_ATTEMPTS):
             changed = rules.replaced(metadata, fragment, replacements)
-            if changed is None or known[0].was_replaced_by(metadata):
-                return None
-            if version == refused:  # it is not the ledger that changed: a new bookie's life is over
-                return None
+            # A version that was refused and still stands: it is not the ledger that changed, a new bookie's life is
+            # over.
+            if changed is None or version == refused or known[0].was_replaced_by(metadata):
+                break
             try:
                 new_version = await ledgers.put(ledger_id, changed, version, provided=(*lock.held, *lives))
             except (errors.VersionConflict, errors.SessionLost):
