@@ -45,7 +45,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     disable = _verb(verbs, "disable", "switch auto-recovery off, ours and Java's", _switch)
     disable.set_defaults(enabled=False)
     delay = _verb(verbs, "delay", "show or set how many seconds auto-recovery waits after the loss of a bookie", _delay)
-    delay.add_argument("--set", type=int, metavar="SECONDS", dest="seconds", help="set the time to this")
+    delay.add_argument("--set", type=output.whole, metavar="SECONDS", dest="seconds", help="set the time to this")
     autorecovery_run.add_parser(verbs)
     autorecovery_explain.add_parser(verbs)
     autorecovery_maintenance.add_parser(verbs)
@@ -59,7 +59,7 @@ def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentPars
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
     async with where.store(arguments) as (store, uri, _):
-        await cluster.instance_id(store, uri.root)  # raises NoCluster
+        await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
         return await work(AutoRecovery(store, uri.root), arguments) or 0
 
 

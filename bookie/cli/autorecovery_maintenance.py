@@ -24,7 +24,7 @@ def add_parser(verbs: Any) -> None:
         run=run,
     )
     made.add_argument("bookie", metavar="BOOKIE", nargs="?", help="the bookie's id; without one, list")
-    made.add_argument("--seconds", type=int, metavar="N", help="from now, at most a day; the last word counts")
+    made.add_argument("--seconds", type=output.whole, metavar="N", help="from now, at most a day; the last word counts")
     made.add_argument("--reason", default="", metavar="TEXT", help="why, for others")
     made.add_argument("--by", metavar="NAME", help="who (USER@HOST)")
     made.add_argument("--end", action="store_true", help="it is over")
@@ -36,7 +36,7 @@ async def run(arguments: argparse.Namespace) -> int:
     if not arguments.bookie and (arguments.end or arguments.seconds is not None):
         raise errors.BadInput("which bookie? `bookie cluster list-bookies` shows them")
     async with where.store(arguments) as (store, uri, _):
-        await cluster.instance_id(store, uri.root)  # raises NoCluster
+        await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
         leases = Maintenance(store, uri.root)
         if not arguments.bookie:
             output.rows(arguments, await rows(leases), _COLUMNS)

@@ -64,7 +64,7 @@ def _verb(verbs: Any, name: str, text: str, work: Verb | None, *, bookie: bool =
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
     async with where.store(arguments) as (store, uri, _):
-        await clusters.instance_id(store, uri.root)  # raises NoCluster
+        await clusters.existing_instance_id(store, uri.root)  # raises NoCluster
         return await work(store, uri, arguments)
 
 

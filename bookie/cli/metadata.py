@@ -55,7 +55,7 @@ async def run_show(arguments: argparse.Namespace) -> int:
 
 async def run_dump(arguments: argparse.Namespace) -> int:
     async with where.store(arguments) as (store, uri, _):
-        ledgers = await cluster.open_ledgers(store, uri)
+        ledgers = await cluster.open_ledgers(store, uri, must_exist=True)
         data = (await ledgers.stored(ids.parse_ledger_id(arguments.ledger))).data
     if arguments.output is None and arguments.json:
         output.say(arguments, {"sizeBytes": len(data), "base64": base64.b64encode(data).decode()}, "")
@@ -100,7 +100,7 @@ def describe(data: bytes, *, created_ms: int) -> dict[str, Any]:
 async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with where.store(arguments) as (store, uri, _):
-        ledgers = await cluster.open_ledgers(store, uri)
+        ledgers = await cluster.open_ledgers(store, uri, must_exist=True)
         found = await ledgers.stored(ledger_id)
     head = {"ledger": ledger_id, "path": ledgers.path(ledger_id), "version": found.version}
     return {**head, **describe(found.data, created_ms=found.created_ms)}
@@ -111,7 +111,7 @@ async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
     with output.blamed(arguments.file):
         describe(data, created_ms=0)  # what cannot be read is not put there
     async with where.store(arguments) as (store, uri, _):
-        ledgers = await cluster.open_ledgers(store, uri)
+        ledgers = await cluster.open_ledgers(store, uri, must_exist=True)
         version = None
         with contextlib.suppress(errors.LedgerMissing):
             version = (await ledgers.stored(ledger_id)).version
@@ -121,8 +121,5 @@ async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
         plan = [f"plan: ledger {ledger_id}: {what} from {arguments.file} ({len(data)} bytes)"]
         if not output.consents(arguments, plan):
             return False
-        if version is None:
-            await ledgers.create_at(ledger_id, data, 0)
-        else:
-            await store.put(ledgers.path(ledger_id), data, version)
+        await ledgers.put_back(ledger_id, data, version)
     return True

@@ -38,7 +38,7 @@ async def run(arguments: argparse.Namespace) -> int:
         raise errors.BadInput("--yes is for --fix: add that, or leave out --yes to look alone")
     async with where.store(arguments) as (connected, uri, _):
         store = with_acls(connected)
-        await cluster.instance_id(store, uri.root)  # raises NoCluster
+        await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
         found = [each async for each in _walk(store, uri.root)]
         wrong = [path for path, acl, is_right in found if acl != _DENIED and not is_right]
         if arguments.fix and wrong:

@@ -54,7 +54,7 @@ class Client:
                 )
                 stack.push_async_callback(store.close)
             uri = paths.parse_uri(self._options.metadata_uri)
-            ledgers = await cluster.open_ledgers(store, uri)
+            ledgers = await cluster.open_ledgers(store, uri, must_exist=True)
             watcher = BookieWatcher(
                 store,
                 uri.root,
@@ -217,5 +217,5 @@ class Client:
         arguments.flag(administrative, "administrative")
         metadata, version = await self.shared.ledgers.get(ledger_id)
         if not administrative and metadata.has_password and metadata.password != password:
-            raise errors.Unauthorized(f"ledger {ledger_id}: the password is wrong; give the one it was created with")
+            raise errors.WrongPassword(f"ledger {ledger_id}: the password is wrong; give the one it was created with")
         return metadata, version

@@ -9,7 +9,7 @@ from bookie.client.ledgers import LedgerStore
 from bookie.metadata import paths
 from bookie.metadata.paths import LayoutKind, MetadataUri
 from bookie.ports.entropy import Entropy
-from bookie.ports.metadata_store import CreateOp, MetadataStore, create_if_missing, find_data
+from bookie.ports.metadata_store import CreateOp, MetadataStore, create_if_missing, find_children, find_data
 
 _ATTEMPTS = 10  # after lost answers
 _INSTANCE_ID_CHARS_MAX = 400  # an id is a UUID; people may write their own
@@ -21,7 +21,7 @@ async def format_cluster(store: MetadataStore, uri: str, entropy: Entropy) -> st
     made = _new_instance_id(entropy)
     parent = parsed.root.rsplit("/", 1)[0]
     if parent:
-        await create_if_missing(store, parent)
+        await create_if_missing(store, parent, parents=True)
     ops = [
         CreateOp(parsed.root, b""),
         CreateOp(paths.available(parsed.root), b""),
@@ -94,10 +94,21 @@ async def instance_id(store: MetadataStore, root: str) -> str:
     return found or ""
 
 
-async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = False) -> LayoutKind:
+async def existing_instance_id(store: MetadataStore, root: str) -> str:
+    """As `instance_id`. Raises NoCluster also when what is at `root` is no cluster's: for people, who mistype it."""
+    found = await instance_id(store, root)
+    if not found and not paths.holds_cluster(await find_children(store, root)):
+        raise _no_cluster(root)
+    return found
+
+
+async def open_layout(
+    store: MetadataStore, uri: MetadataUri, *, is_new: bool = False, must_exist: bool = False
+) -> LayoutKind:
     """Return the layout of this cluster's ledgers; record it if it is not recorded yet. Raises RefusedToStart when
     `uri` asks for another layout, or when there are ledgers but no record: in a wrong layout every ledger would look
-    deleted, and bookies would drop its entries. `is_new`: we made this cluster just now."""
+    deleted, and bookies would drop its entries. `is_new`: we made this cluster just now. `must_exist`: raise
+    NoCluster where what is at the root is no cluster's (a bookie that finds its cluster emptied is held, and waits)."""
     wanted = uri.kind or LayoutKind.HIERARCHICAL
     path = paths.layout(uri.root)
     for _ in range(_ATTEMPTS):
@@ -105,7 +116,10 @@ async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = 
         if found is not None:
             break
         try:
-            if not is_new and paths.holds_ledgers(await store.children(uri.root)):
+            names = await store.children(uri.root)
+            if must_exist and not paths.holds_cluster(names):
+                raise _no_cluster(uri.root)
+            if not is_new and paths.holds_ledgers(names):
                 raise errors.RefusedToStart(
                     f"{path} is gone from the metadata store, and ledgers are there: restore that record (of another "
                     f"cluster of the same kind, or from a backup); {wanted.value} is no more than a guess"
@@ -124,9 +138,9 @@ async def open_layout(store: MetadataStore, uri: MetadataUri, *, is_new: bool = 
     return kind
 
 
-async def open_ledgers(store: MetadataStore, uri: MetadataUri) -> LedgerStore:
-    """Return the ledgers of the cluster at `uri`, in the layout that the cluster has."""
-    return LedgerStore(store, uri.root, await open_layout(store, uri))
+async def open_ledgers(store: MetadataStore, uri: MetadataUri, *, must_exist: bool = False) -> LedgerStore:
+    """Return the ledgers of the cluster at `uri`, in the layout that the cluster has. `must_exist`: `open_layout`."""
+    return LedgerStore(store, uri.root, await open_layout(store, uri, must_exist=must_exist))
 
 
 def _no_cluster(root: str) -> errors.NoCluster:

@@ -120,7 +120,24 @@ class LedgerStore:
 
         `provided`: more checks on other nodes, in the same transaction. One that fails is a VersionConflict too.
         """
-        data = serde.dump_ledger(metadata)
+        return await self._put_data(ledger_id, serde.dump_ledger(metadata), version, provided)
+
+    async def put_back(self, ledger_id: LedgerId, data: bytes, version: int | None) -> None:
+        """Store a record that was saved: in place of the one of `version`, or None: where there is none.
+
+        Raises LedgerExists, VersionConflict or LedgerMissing when another record stands there, MetadataError.
+        """
+        if version is not None:
+            await self._put_data(ledger_id, data, version)
+            return
+        try:
+            await self.create_at(ledger_id, data, 0)
+        except errors.LedgerExists:
+            # After a lost answer it may be our own; its token is that of who made the ledger, and tells us nothing.
+            if (await self.stored(ledger_id)).data != data:
+                raise
+
+    async def _put_data(self, ledger_id: LedgerId, data: bytes, version: int, provided: Sequence[CheckOp] = ()) -> int:
         path = self.path(ledger_id)
         was_lost = False
         for _ in range(_PUT_ATTEMPTS):

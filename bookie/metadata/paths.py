@@ -127,6 +127,13 @@ def holds_ledgers(names: Iterable[str]) -> bool:
     return any(tree_depth(kind, name) or is_ledger_name(name) for name in names for kind in LayoutKind)
 
 
+def holds_cluster(names: Iterable[str]) -> bool:
+    """Return True when `names`, the root's children, are those of a cluster: every one has had `available` since it was
+    made, also those from before instance ids, and one that lost it has ledgers or cookies."""
+    known = {path("").lstrip("/") for path in (available, cookies, instance_id, layout)}
+    return not known.isdisjoint(names) or holds_ledgers(names)
+
+
 def is_ledger_name(name: str) -> bool:
     """Return True for the last part of a ledger's path, in every layout."""
     number = ids.decimal(name[1:])

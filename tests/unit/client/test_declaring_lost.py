@@ -1,6 +1,7 @@
 """Which entries a person may declare lost, against model bookies (spec/metadata.md#M57)."""
 
 import dataclasses
+from typing import Any, cast
 
 import pytest
 
@@ -10,7 +11,9 @@ from bookie.client import Client
 from bookie.client.repair import accepting_loss, declaring_lost
 from bookie.client.repair.accepting_loss import LossPlan
 from bookie.client.repair.declaring_lost import LostPlan
+from bookie.metadata import serde
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, new_ledger
+from bookie.ports.metadata_store import MetadataStore
 from bookie.quorum.given_up import GivenUp
 from bookie.wire import messages
 from bookie.wire.digest import Digest, DigestType
@@ -144,6 +147,45 @@ async def test_nothing_is_declared_lost_of_a_ledger_that_was_made_in_the_place_o
 
         assert [each for each in fleet.bookies if each.asked(messages.AddRequest)] == []
         assert (await client.metadata(LEDGER)).losses() == ()
+
+
+class Overtaken:
+    """A metadata store whose answer to the first change is lost, and before anybody asks again the record changes once
+    more."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._is_first = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def put(self, path: str, data: bytes, version: int) -> int:
+        if not self._is_first:
+            return await self._store.put(path, data, version)
+        self._is_first = False
+        version = await self._store.put(path, data, version)
+        metadata = serde.load_ledger(data, 0)
+        await self._store.put(path, serde.dump_ledger(metadata.with_custom("somebody", b"was here")), version)
+        raise errors.OutcomeUnknown("no answer")
+
+
+@story(tell)
+async def test_a_declaration_that_happened_is_no_failure_though_its_answer_was_lost_and_the_record_went_on(
+    fleet: Fleet,
+) -> None:
+    async with fleet.client() as client:
+        await client.shared.ledgers.create(ledger().closed(EntryId(0), 7), LEDGER)
+        for bookie in fleet.bookies:
+            bookie.listed = []
+        wanted = await planned(client)
+        client.shared.ledgers.store = cast(MetadataStore, Overtaken(client.shared.ledgers.store))
+
+        stood = await declaring_lost.declare(client.shared, wanted)
+
+        assert stood == await client.metadata(LEDGER)
+        assert [act.runs for act in stood.losses()] == [((0, 0),)]
+        assert ("somebody", b"was here") in stood.custom
 
 
 @story(tell)

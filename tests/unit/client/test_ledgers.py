@@ -1,5 +1,7 @@
 """Ledger metadata when the metadata store loses requests and answers: success or a true conflict, never a guess."""
 
+from typing import Any, cast
+
 import pytest
 
 import sim_support
@@ -7,7 +9,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
-from bookie.metadata import ledger, paths
+from bookie.metadata import ledger, paths, serde
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.entropy import Entropy
 from bookie.ports.metadata_store import MetadataStore
@@ -117,6 +119,56 @@ def test_a_change_that_somebody_else_made_first_is_a_conflict_however_the_answer
         except errors.LedgerMissing:
             return
         raise AssertionError("a ledger that was never made was found")
+
+    machine.run(story)
+
+
+class Deaf:
+    """A metadata store whose first change happens, and its answer is lost."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._is_deaf = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def _lose(self) -> None:
+        if self._is_deaf:
+            self._is_deaf = False
+            raise errors.OutcomeUnknown("no answer")
+
+    async def create(self, path: str, data: bytes, *, parents: bool = False) -> str:
+        made = await self._store.create(path, data, parents=parents)
+        self._lose()
+        return made
+
+    async def put(self, path: str, data: bytes, version: int) -> int:
+        version = await self._store.put(path, data, version)
+        self._lose()
+        return version
+
+
+def test_a_saved_record_is_put_back_once_and_taken_for_nobody_elses_when_the_answer_was_lost() -> None:
+    machine = sim_support.Machine(1)
+
+    async def story() -> None:
+        store, _ = await opened(machine)
+        root = paths.parse_uri(URI).root
+        saved, later = serde.dump_ledger(a_ledger()), serde.dump_ledger(a_ledger().closed(EntryId(1), 2))
+
+        def deaf() -> LedgerStore:
+            return LedgerStore(cast(MetadataStore, Deaf(store)), root)
+
+        await deaf().put_back(LedgerId(5), saved, None)
+        assert (await deaf().stored(LedgerId(5))).data == saved
+        await deaf().put_back(LedgerId(5), later, 0)
+        assert (await deaf().stored(LedgerId(5))).data == later
+        with pytest.raises(errors.LedgerExists):
+            await deaf().put_back(LedgerId(5), saved, None)
+        with pytest.raises(errors.VersionConflict):
+            await LedgerStore(store, root).put_back(LedgerId(5), saved, 0)
+        assert (await deaf().stored(LedgerId(5))).data == later
 
     machine.run(story)
 
