@@ -94,6 +94,7 @@ class ZooKeeperStore:
         self._security = security = security or MetadataSecurity()
         self._trouble = ""  # why the last attempt to connect was refused
         self._refusals = 0
+        self._untold: dict[str, None] | None = {}  # refusals while we open, in their order; None: we are open
         self._refused = asyncio.Event()
         self._state: Session | None = None
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=_RECONNECT_DELAY_MAX_S)
@@ -126,6 +127,9 @@ class ZooKeeperStore:
                 f"the metadata store at {self._hosts} did not answer within {self._deadline_s:g} s: "
                 "is ZooKeeper running there, and is the metadata service URI right? (Does it want TLS: zkTlsEnabled?)"
             )
+        untold, self._untold = self._untold, None
+        for reason in untold or ():  # of other servers than the one that takes us
+            _log_refusal(reason)
 
     async def _first_of(self, *events: asyncio.Event) -> None:
         waiting = [asyncio.ensure_future(event.wait()) for event in events]
@@ -283,8 +287,10 @@ class ZooKeeperStore:
             self._loop.call_soon_threadsafe(call, *args)
 
     def _on_trouble(self, reason: str) -> None:
-        if reason and reason != self._trouble:
-            log.warning("metadata store does not take us reason=%s", reason)
+        if reason and self._untold is not None:
+            self._untold[reason] = None  # who opens is told by an error
+        elif reason and reason != self._trouble:
+            _log_refusal(reason)
         self._trouble = reason
         self._refusals = self._refusals + 1 if reason else 0
         if self._refusals >= self._hosts.count(",") + 1:  # every server was asked
@@ -390,6 +396,10 @@ class _ZooKeeperWatch:
 
 
 _NOT_TO_BLAME = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
+
+
+def _log_refusal(reason: str) -> None:
+    log.warning("metadata store does not take us reason=%s", reason)
 
 
 def _translated(error: Exception, what: str, *, wrote: bool) -> errors.MetadataError:

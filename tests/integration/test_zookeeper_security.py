@@ -130,7 +130,7 @@ def test_what_java_leaves_open_is_left_open(guarded: ZooKeeper) -> None:
 
 @pytest.mark.parametrize(("user", "password"), [("bookie", "a wrong one"), ("stranger", PASSWORD)])
 def test_a_wrong_user_or_password_is_told_at_once_and_without_the_password(
-    guarded: ZooKeeper, user: str, password: str
+    guarded: ZooKeeper, caplog: pytest.LogCaptureFixture, user: str, password: str
 ) -> None:
     async def never(store: ZooKeeperStore) -> None:
         raise AssertionError("it was let in")
@@ -140,6 +140,7 @@ def test_a_wrong_user_or_password_is_told_at_once_and_without_the_password(
         run_as(MetadataSecurity(user, Secret(password)), guarded.uri, never, session_ms=60_000)
 
     assert f"refuses user {user!r}: wrong password, or it knows no such user" in str(refused.value)
+    assert "does not take us" not in caplog.text, "an error that is raised is not logged, too"
     assert password not in repr(refused.value)
     assert time.monotonic() - began_s < wait_support.patient(20)
 
