@@ -92,6 +92,10 @@ class Unauthorized(BookieError):
     status = Status.EUA
 
 
+class WrongPassword(Unauthorized):
+    """The password is not that of the ledger's metadata: no bookie was asked."""
+
+
 class BadVersion(BookieError):
     status = Status.EBADVERSION
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId, EntryId, IdRange, LedgerId
-from bookie.cli import output, where, who
+from bookie.cli import bookie_list, output, where, who
 from bookie.client import Client
 from bookie.client.repair import accepting_loss, declaring_lost
 from bookie.metadata.ledger import LedgerMetadata
@@ -66,6 +66,10 @@ async def settle(arguments: argparse.Namespace, client: Client) -> int:
     bookies = [ids.parse_bookie_id(name) for name in arguments.bookie]
     entries = [parse_range(text) for text in arguments.entries or ()]
     metadata = await client.metadata(ledger_id)
+    if not any(metadata.names(each) for each in bookies):  # nothing is to be declared of a mistyped id either
+        ledgers = client.shared.ledgers
+        for each in bookies:
+            await bookie_list.check_known(ledgers.store, ledgers.root, each, f"ledger {ledger_id} does not name it")
     if not metadata.is_closed and entries:
         raise errors.BadInput(f"ledger {ledger_id} is {metadata.state.name}: --entries is for a closed one")
     act = _declare if metadata.is_closed else _end
@@ -144,4 +148,6 @@ def parse_range(text: str) -> IdRange:
     first, last = ids.decimal(begin), ids.decimal(end if dash else begin)
     if first is None or last is None:
         raise errors.BadInput(f"--entries {text}: give one entry, or the first and the last, as 7 or 7-12")
+    if last < first:
+        raise errors.BadInput(f"--entries {text}: the last is before the first; give them as {last}-{first}")
     return EntryId(first), EntryId(last)

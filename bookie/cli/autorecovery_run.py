@@ -42,32 +42,39 @@ def add_parser(verbs: Any) -> None:
     made.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics there")
     made.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"), help="(INFO)")
     made.add_argument(
-        "--bytes-per-second", type=int, metavar="N", help="copy at most so many bytes to each bookie (no limit)"
+        "--bytes-per-second",
+        type=output.whole,
+        metavar="N",
+        help="copy at most so many bytes to each bookie (no limit)",
     )
-    made.add_argument("--ledgers-at-once", type=int, metavar="N", help="work on so many ledgers (8)")
+    made.add_argument("--ledgers-at-once", type=output.whole, metavar="N", help="work on so many ledgers (8)")
     made.add_argument(
         "--loss-delay",
-        type=int,
+        type=output.whole,
         metavar="SECONDS",
         help="how long a silent bookie is waited for, where the cluster has no value yet (60; `autorecovery delay`)",
     )
-    made.add_argument("--audit-interval", type=int, metavar="SECONDS", help="between two looks at all records (3600)")
+    made.add_argument(
+        "--audit-interval", type=output.whole, metavar="SECONDS", help="between two looks at all records (3600)"
+    )
     made.add_argument(
         "--check-interval",
-        type=int,
+        type=output.whole,
         metavar="SECONDS",
         help="between two comparisons with bookies' lists; 0: never (600)",
     )
     made.add_argument(
         "--probe-interval",
-        type=int,
+        type=output.whole,
         metavar="SECONDS",
         help="between two comparisons that read of each share the lowest and the highest entry; 0: never (604800)",
     )
-    made.add_argument("--check-rate", type=int, metavar="N", help="compare at most so many ledgers a second (200)")
+    made.add_argument(
+        "--check-rate", type=output.whole, metavar="N", help="compare at most so many ledgers a second (200)"
+    )
     made.add_argument(
         "--open-ledger-grace",
-        type=int,
+        type=output.whole,
         metavar="SECONDS",
         help="how long the writer of an open ledger that names a lost bookie may be silent (30)",
     )

@@ -29,10 +29,13 @@ async def is_registered(store: MetadataStore, root: str, bookie_id: BookieId) ->
     return found != [None, None]
 
 
-async def check_known(store: MetadataStore, root: str, bookie_id: BookieId) -> None:
-    """Raise BookieUnknown for an id that the cluster does not know. The caller has seen that no ledger names it."""
+async def check_known(
+    store: MetadataStore, root: str, bookie_id: BookieId, named_by: str = "no ledger names it"
+) -> None:
+    """Raise BookieUnknown for an id that the cluster does not know. `named_by`: what the caller has seen of ledgers
+    that name it."""
     if bookie_id not in [bookie["id"] for bookie in await list_bookies(store, root)]:
-        raise forgetting.unknown(bookie_id)
+        raise forgetting.unknown(bookie_id, named_by)
 
 
 async def _facts(store: MetadataStore, path: str, name: str, state: str) -> dict[str, Any]:

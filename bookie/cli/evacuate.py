@@ -61,7 +61,10 @@ def _add_limits(verb: argparse.ArgumentParser) -> None:
         help="leave ledgers that are still open, instead of closing them and fencing off their writers",
     )
     verb.add_argument(
-        "--bytes-per-second", type=int, metavar="N", help="copy at most so many bytes a second (default: no limit)"
+        "--bytes-per-second",
+        type=output.whole,
+        metavar="N",
+        help="copy at most so many bytes a second (default: no limit)",
     )
 
 
@@ -92,7 +95,7 @@ class _Report:
 
 
 async def run_recover(arguments: argparse.Namespace) -> int:
-    report = _Report([ids.parse_bookie_id(name) for name in arguments.bookies])
+    report = _Report([ids.parse_bookie_id(name) for name in dict.fromkeys(arguments.bookies)])
     async with where.client(arguments) as client:
         evacuation = _evacuation(client, report, arguments)
         found = await _look(client, evacuation, arguments)

@@ -40,13 +40,13 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         verbs, "directory", "show which bookie a directory belongs to and whether its last stop was clean", _directory
     )
     journal = _verb(verbs, "journal", "list the records of a journal directory, oldest first", _journal)
-    journal.add_argument("--file", type=int, metavar="ID", help="list only records of this file")
+    journal.add_argument("--file", type=output.whole, metavar="ID", help="list only records of this file")
     _ledger_filter(journal)
     journal.add_argument("--summary", action="store_true", help="print one line for each file instead")
     logs = _verb(verbs, "entry-logs", "list the entry logs of a ledger directory", _entry_logs)
     logs.add_argument("--index", metavar="DIR", help="the index directory (default: the same directory)")
     log = _verb(verbs, "entry-log", "list the records of one entry log, in the order written", _entry_log)
-    log.add_argument("log", type=int, metavar="LOG", help="the log's id (decimal)")
+    log.add_argument("log", type=output.whole, metavar="LOG", help="the log's id (decimal)")
     _ledger_filter(log)
     index = _verb(verbs, "index", "list where each entry is, by an index directory", _index)
     _ledger_filter(index)
@@ -55,7 +55,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     ledgers.add_argument("--count", action="store_true", help="also count entries, which reads the whole index")
     entry = _verb(verbs, "entry", "print the bytes of one entry in hexadecimal", _entry)
     entry.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
-    entry.add_argument("entry", type=int, metavar="ENTRY", help="the entry's id")
+    entry.add_argument("entry", type=output.whole, metavar="ENTRY", help="the entry's id")
     entry.add_argument("--index", metavar="DIR", help="the index directory (default: the same directory)")
 
 
@@ -175,10 +175,15 @@ async def _entry_log(world: World, arguments: argparse.Namespace) -> int:
 
 async def _index(world: World, arguments: argparse.Namespace) -> int:
     async with inspect.open_index(world.ordered_stores, arguments.directory) as index:
+        count = 0
         for ledger_id, entry_id, location in index.entries(arguments.ledger):
+            count += 1
             row = {"ledger": ledger_id, "entry": entry_id, "log": location.log_id, "offset": location.offset}
             output.stream(arguments, row, " ".join(f"{name} {value}" for name, value in row.items()))
-        return _tell_quarantined(arguments, index)
+        code = _tell_quarantined(arguments, index)
+    if arguments.ledger is not None and not count and not code:
+        raise errors.NoSuchEntry(f"this index knows no entry of ledger {arguments.ledger}")
+    return code
 
 
 async def _ledgers(world: World, arguments: argparse.Namespace) -> int:

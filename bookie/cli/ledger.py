@@ -24,11 +24,16 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
     create = _verb(verbs, "create", "create a ledger and leave it open: another client may recover it", _create)
     add_shape(create)
+    create.add_argument("--password", default="", help="the ledger's password (default: empty)")
     write = _verb(verbs, "write", "create a ledger, append each line of stdin as an entry, close the ledger", _write)
     add_shape(write)
+    write.add_argument("--password", default="", help="the ledger's password (default: empty)")
     read = _verb(verbs, "read", "print the payloads of a ledger's entries, one a line", _read, ledger=True)
-    read.add_argument("--first", type=int, default=0, metavar="ENTRY", help="begin at this entry (default: 0)")
-    read.add_argument("--last", type=int, metavar="ENTRY", help="end at this entry (default: the last confirmed one)")
+    _add_password(read)
+    read.add_argument("--first", type=output.whole, default=0, metavar="ENTRY", help="begin at this entry (default: 0)")
+    read.add_argument(
+        "--last", type=output.whole, metavar="ENTRY", help="end at this entry (default: the last confirmed one)"
+    )
     read.add_argument(
         "--recover", action="store_true", help="close the ledger first if it is open; its writer can append no more"
     )
@@ -37,13 +42,14 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     _verb(verbs, "show", "show a ledger's metadata", _show, ledger=True)
     listing = _verb(verbs, "list", "list the ids of all ledgers", _list)
     listing.add_argument("--naming", metavar="BOOKIE", help="list only ledgers that have this bookie in an ensemble")
-    _verb(
+    recover = _verb(
         verbs,
         "recover",
         "close a ledger after its last acknowledged entry; its writer can append no more",
         _recover,
         ledger=True,
     )
+    _add_password(recover)
     delete = _verb(verbs, "delete", "delete a ledger for good", _delete, ledger=True)
     output.add_consent(delete)
     accepted_loss.add_parser(verbs)
@@ -59,17 +65,20 @@ def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False)
     verb = output.add_verb(verbs, name, text, where.add_cluster, output.add_json, run=run, work=work)
     if ledger:
         verb.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
-        # Who can read the metadata can read the password: no secret is kept by asking for it (as in Java's shell).
-        verb.add_argument("--password", help="the ledger's password (default: the one in its metadata)")
-    else:
-        verb.add_argument("--password", default="", help="the ledger's password (default: empty)")
     return verb
 
 
+def _add_password(verb: argparse.ArgumentParser) -> None:
+    # Who can read the metadata can read the password: no secret is kept by asking for it (as in Java's shell).
+    verb.add_argument("--password", help="the ledger's password (default: the one in its metadata)")
+
+
 def add_shape(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--ensemble-size", type=int, default=3, metavar="N", help="bookies of the ledger (3)")
-    verb.add_argument("--write-quorum", type=int, default=3, metavar="N", help="copies of each entry (3)")
-    verb.add_argument("--ack-quorum", type=int, default=2, metavar="N", help="copies before an acknowledgement (2)")
+    verb.add_argument("--ensemble-size", type=output.whole, default=3, metavar="N", help="bookies of the ledger (3)")
+    verb.add_argument("--write-quorum", type=output.whole, default=3, metavar="N", help="copies of each entry (3)")
+    verb.add_argument(
+        "--ack-quorum", type=output.whole, default=2, metavar="N", help="copies before an acknowledgement (2)"
+    )
     verb.add_argument("--digest", choices=DIGESTS, default="CRC32C", help="how entries are verified (CRC32C)")
     verb.add_argument(
         "--custom",
@@ -121,13 +130,15 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
     if arguments.last is not None and arguments.last < arguments.first:
         raise errors.BadInput(f"--last {arguments.last} is before --first {arguments.first}")
     if arguments.bookie:
+        if arguments.follow or arguments.recover:
+            raise errors.BadInput("--bookie reads what one bookie has now: leave out --follow and --recover")
         await _read_one(client, arguments, ledger_id)
         return
     async with await _open(client, arguments, ends_it=arguments.recover and not arguments.follow) as reader:
         if not (reader.metadata.is_closed or arguments.follow):
             output.tell(
-                f"ledger {ledger_id} is {reader.metadata.state.name}, so only confirmed entries are shown, up to entry"
-                f" {reader.last_confirmed}; --recover closes the ledger and shows all, --follow waits for more"
+                f"ledger {ledger_id} is {reader.metadata.state.name}, so only confirmed entries are shown,"
+                f" {_confirmed(reader)}; --recover closes the ledger and shows all, --follow waits for more"
             )
         last = reader.last_confirmed if arguments.last is None else arguments.last
         if arguments.follow:
@@ -145,12 +156,18 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
                 _print_entry(arguments, entry)
                 if arguments.last is not None and entry.entry_id >= arguments.last:
                     return
+        if arguments.follow and max(arguments.first, arguments.last or 0) > reader.last_confirmed:
+            output.tell(f"nothing more comes: {_end_of(reader)}")
 
 
 async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: LedgerId) -> None:
     """Print one bookie's copies, and say which it should have and did not give."""
     bookie_id = ids.parse_bookie_id(arguments.bookie)
     metadata = await client.metadata(ledger_id)
+    if not metadata.names(bookie_id):  # a copy may be left on a bookie that was replaced, but not on a mistyped one
+        ledgers = client.shared.ledgers
+        named_by = f"ledger {ledger_id} does not name it"
+        await bookie_list.check_known(ledgers.store, ledgers.root, bookie_id, named_by)
     first, last = arguments.first, arguments.last
     owed = replicas.owed(metadata, bookie_id, first, last) if metadata.is_closed else []
     lacking, count = sum(each.size for each in owed), 0
@@ -174,9 +191,14 @@ def _end_of(reader: LedgerReader) -> str:
     if reader.metadata.is_closed:
         return f"ledger {reader.id} is closed and " + (f"ends at entry {last}" if last >= 0 else "has no entry")
     return (
-        f"ledger {reader.id} is {reader.metadata.state.name} and confirmed up to entry {last}; --recover closes it and"
-        " shows all, --follow waits for more"
+        f"ledger {reader.id} is {reader.metadata.state.name}, {_confirmed(reader)}; --recover closes it and shows all,"
+        " --follow waits for more"
     )
+
+
+def _confirmed(reader: LedgerReader) -> str:
+    last = reader.last_confirmed
+    return f"up to entry {last}" if last >= 0 else "and none is confirmed yet"
 
 
 async def _open(client: Client, arguments: argparse.Namespace, *, ends_it: bool) -> LedgerReader:
@@ -211,7 +233,8 @@ async def _recover(client: Client, arguments: argparse.Namespace) -> None:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with await _open(client, arguments, ends_it=True) as reader:
         facts = facts_of(ledger_id, reader.metadata)
-    output.say(arguments, facts, f"ledger {ledger_id} is closed at entry {facts['lastEntry']}")
+    end = f"at entry {facts['lastEntry']}" if facts["lastEntry"] >= 0 else "and has no entry"
+    output.say(arguments, facts, f"ledger {ledger_id} is closed {end}")
 
 
 async def _delete(client: Client, arguments: argparse.Namespace) -> None:
@@ -226,6 +249,14 @@ async def _delete(client: Client, arguments: argparse.Namespace) -> None:
 async def _check(client: Client, arguments: argparse.Namespace) -> int:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     listed = output.LISTED if arguments.listed else output.NOT_KNOWN
+    metadata = await client.metadata(ledger_id)
+    if not metadata.is_closed:
+        output.rows(arguments, [], replicas.COLUMNS)
+        output.tell(
+            f"{output.NOT_KNOWN}: ledger {ledger_id} is {metadata.state.name}, so nobody knows yet which entries it"
+            f" must have, and nothing was looked at: close it first (`bookie ledger recover {ledger_id}`)"
+        )
+        return output.EXIT_OF[output.NOT_KNOWN]
     found = await replicas.check(client, ledger_id, reads=arguments.read, listed=listed)
     output.rows(arguments, found, replicas.COLUMNS)
     outcome, said = replicas.sentence(ledger_id, found, reads=arguments.read)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from bookie.base import errors, extras
+from bookie.cli import output
 from bookie.local import fleet, layout
 from bookie.local.fleet import Fleet, FleetOptions
 from bookie.runtime import log, loop
@@ -18,7 +19,7 @@ _BOOKIES_MAX = 100
 def add_verbs(noun: argparse.ArgumentParser) -> None:
     noun.add_argument(
         "--bookies",
-        type=int,
+        type=output.whole,
         default=3,
         metavar="N",
         help=f"start this many bookies (default 3, at most {_BOOKIES_MAX})",
@@ -32,9 +33,12 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     noun.add_argument("--json", action="store_true", help="print one line of JSON when all bookies are registered")
     noun.add_argument("--metadata-service-uri", metavar="URI", help="use this ZooKeeper instead of starting one")
     noun.add_argument(
-        "--base-port", type=int, metavar="PORT", help="give bookie N the port PORT + 10(N-1) (default: free ports)"
+        "--base-port",
+        type=output.whole,
+        metavar="PORT",
+        help="give bookie N the port PORT + 10(N-1) (default: free ports)",
     )
-    noun.add_argument("--zk-port", type=int, metavar="PORT", help="the ZooKeeper's port (default: a free one)")
+    noun.add_argument("--zk-port", type=output.whole, metavar="PORT", help="the ZooKeeper's port (default: a free one)")
     noun.add_argument(
         "--journal-write-data",
         choices=("true", "false"),

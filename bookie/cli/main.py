@@ -12,7 +12,7 @@ import itertools
 import re
 import sys
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import bookie
 from bookie.base import errors, extras
@@ -107,7 +107,7 @@ def exit_code(error: BookieError) -> int:
 
 def _hint(error: BookieError) -> str:
     """Return what the person can try, for an error whose text does not say it."""
-    if isinstance(error, errors.Unauthorized):
+    if isinstance(error, errors.Unauthorized) and not isinstance(error, errors.WrongPassword):
         return (
             ": is the --password wrong? If the bookie asks for TLS or a user, add --config FILE, the settings file"
             " of a bookie of this fleet; if you did, its certificate or user may not be one that the bookie lets in"
@@ -120,8 +120,23 @@ _VERSION = f"bookie {bookie.__version__} (hot modules: {extras.hot_modules()})"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser, and of its verbs too, that itself refuses what it does not know: argparse leaves that to the outermost
-    one, which then shows a usage that nobody asked about."""
+    """A parser, and of its verbs too, that itself refuses what it does not know, in one sentence: argparse leaves flags
+    to the outermost one, and shows a usage that nobody asked about."""
+
+    def error(self, message: str) -> NoReturn:
+        said = message.removeprefix("argument ")
+        raise errors.BadInput(f"`{self.prog}`: {said}: {self.prog} --help shows what there is")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is none of those that may stand there."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(each) for each in action.choices]
+        like = difflib.get_close_matches(str(value), choices, n=1)
+        if action.option_strings:
+            raise errors.BadInput(f"{action.option_strings[0]} {value}: it must be one of {', '.join(choices)}")
+        also = f"did you mean {like[0]}? " if like else ""
+        raise errors.BadInput(f"`{self.prog}` does not know {value}: {also}{self.prog} --help shows what there is")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         found, unknown = super().parse_known_args(args, namespace)

@@ -83,7 +83,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         "--dead", default="", metavar="BOOKIE", help="empty this other bookie instead, which is dead for good"
     )
     drain.add_argument(
-        "--bytes-per-second", type=int, metavar="N", help="copy at most so many (default: as repairs do)"
+        "--bytes-per-second", type=output.whole, metavar="N", help="copy at most so many (default: as repairs do)"
     )
     scrub = _verb(
         verbs, "scrub", "show how far a bookie has checked every entry's bytes, and which entries are bad", _scrub

@@ -19,6 +19,8 @@ Row = Mapping[str, object]
 
 # A job of an hour leaves a hundred lines in a log.
 PROGRESS_LINE_S = 30.0
+# Of a number that somebody types; far more than any that fits, so that its flag says which ones do.
+_DIGITS_MAX = 100
 
 
 def add_verb(
@@ -36,6 +38,14 @@ def add_verb(
         add(made)
     made.set_defaults(**defaults)
     return made
+
+
+def whole(text: str) -> int:
+    """Parse the number behind a flag: `int` takes 1_0, " 1" and digits of every script too."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS_MAX:
+        raise argparse.ArgumentTypeError(f"{text[:_DIGITS_MAX]!r} is no whole number")
+    return int(text)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

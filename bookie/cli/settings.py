@@ -47,7 +47,9 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
     for setting in SETTINGS:
         if environment.get(setting.variable, "") != "":
             values[setting.key] = Value(setting, environment[setting.variable], setting.variable)
-        given = getattr(arguments, setting.key, None)
+        # Of commands that have no flag for each setting: the one that names the cluster (`where.add_cluster`).
+        named = "metadata_service_uri" if setting.key == "metadataServiceUri" else setting.key
+        given = getattr(arguments, setting.key, None) or getattr(arguments, named, None)
         if given is not None:
             values[setting.key] = Value(setting, given, setting.flag)
     warnings, problems = judge_foreign(foreign, str(path), is_told=not values["regeneration"].is_default)

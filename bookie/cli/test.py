@@ -9,7 +9,7 @@ from typing import Any
 
 from bookie.base import errors, ids, units
 from bookie.base.ids import EntryId
-from bookie.cli import ledger, output, where
+from bookie.cli import bookie_list, ledger, output, where
 from bookie.client import Client, LedgerWriter
 from bookie.integrity.together import together
 from bookie.wire.digest import Digest, DigestType
@@ -28,7 +28,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         verbs, "sanity", "write a small ledger, read it back, compare and delete it", *flags, run=run_sanity
     )
     sanity.add_argument("--bookie", metavar="BOOKIE", help="use this bookie alone")
-    sanity.add_argument("--entries", type=int, default=20, metavar="N", help="entries to write (20)")
+    sanity.add_argument("--entries", type=output.whole, default=20, metavar="N", help="entries to write (20)")
     speed = output.add_verb(
         verbs,
         "speed",
@@ -36,10 +36,10 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         *flags,
         run=run_speed,
     )
-    speed.add_argument("--entries", type=int, default=10_000, metavar="N", help="entries to write (10000)")
-    speed.add_argument("--size", type=int, default=1024, metavar="BYTES", help="size of an entry (1024)")
+    speed.add_argument("--entries", type=output.whole, default=10_000, metavar="N", help="entries to write (10000)")
+    speed.add_argument("--size", type=output.whole, default=1024, metavar="BYTES", help="size of an entry (1024)")
     speed.add_argument(
-        "--in-flight", type=int, default=500, metavar="N", help="most entries sent and not yet answered (500)"
+        "--in-flight", type=output.whole, default=500, metavar="N", help="most entries sent and not yet answered (500)"
     )
     for verb in (sanity, speed):
         verb.add_argument("--password", default="bookie test", help="the ledger's password")
@@ -100,9 +100,10 @@ async def _sanity(arguments: argparse.Namespace) -> dict[str, Any]:
 async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads: list[bytes]) -> dict[str, Any]:
     """Add and read entries on one bookie directly, in a ledger id that no metadata names: the bookie collects it like a
     deleted one."""
-    bookie_id = ids.parse_bookie_id(arguments.bookie)
+    bookie_id, ledgers = ids.parse_bookie_id(arguments.bookie), client.shared.ledgers
+    await bookie_list.check_known(ledgers.store, ledgers.root, bookie_id, "nobody registered by it")
     ledger_id = await client.shared.ledgers.next_id()
-    digest = Digest(DigestType[arguments.digest], arguments.password.encode())
+    digest = Digest(DigestType[arguments.digest], arguments.password.encode("utf-8", "surrogateescape"))
     length = 0
     for number, payload in enumerate(payloads):
         length += len(payload)
@@ -119,7 +120,7 @@ async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads
 
 
 async def _compare(client: Client, arguments: argparse.Namespace, writer: LedgerWriter, payloads: list[bytes]) -> None:
-    async with await client.open(writer.id, arguments.password.encode()) as reader:
+    async with await client.open(writer.id, arguments.password.encode("utf-8", "surrogateescape")) as reader:
         found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)]
     if found != payloads:
         raise errors.StorageFailed(
@@ -156,7 +157,7 @@ async def _read(client: Client, writer: LedgerWriter, arguments: argparse.Namesp
     began_ns = time.perf_counter_ns()
     count = 0
     with output.progress("reading", arguments.entries) as done:
-        async with await client.open(writer.id, arguments.password.encode()) as reader:
+        async with await client.open(writer.id, arguments.password.encode("utf-8", "surrogateescape")) as reader:
             async for _ in reader.read_stream(0, arguments.entries - 1):
                 count += 1
                 done(1)

@@ -35,7 +35,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     run.add_argument("--rate", type=float, default=200.0, help="entries per second of all writers together (200)")
     run.add_argument(
         "--entries-per-ledger",
-        type=int,
+        type=output.whole,
         default=150,
         help="entries per ledger for the writers that start a new ledger after so many (plans closing, leaving) (150)",
     )
@@ -48,7 +48,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     write = output.add_verb(verbs, "write", "be one writer process of `run`; `run` starts these by itself")
     write.add_argument("--plans", required=True, help="steady, closing, leaving, doomed: one or more, with commas")
     write.add_argument("--rate", type=float, required=True, help="as for `run`")
-    write.add_argument("--entries-per-ledger", type=int, required=True, help="as for `run`")
+    write.add_argument("--entries-per-ledger", type=output.whole, required=True, help="as for `run`")
     _common(write, run_writers)
     stop = output.add_verb(verbs, "stop", "ask the `run` on this log to stop, and wait until it has")
     output.add_json(stop)
@@ -58,7 +58,9 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     )
     check_all.add_argument("--replicas-of", metavar="BOOKIE", help="also read each copy that this bookie should hold")
     check_all.add_argument(
-        "--before-ms", type=int, help="with --replicas-of: only entries acknowledged before this time (ms since 1970)"
+        "--before-ms",
+        type=output.whole,
+        help="with --replicas-of: only entries acknowledged before this time (ms since 1970)",
     )
     check_all.add_argument("--json", action="store_true", help="the verdict as JSON")
     _common(check_all, run_verify)

@@ -44,12 +44,12 @@ ABSENT = -1
 Repair = tuple[str, int, int]  # a replication lock: its path, when it was made, and by which session
 
 
-def unknown(bookie_id: BookieId) -> errors.BookieUnknown:
+def unknown(bookie_id: BookieId, named_by: str = "no ledger names it") -> errors.BookieUnknown:
     """Return the error for an id that the cluster does not know: a mistyped id must not look like a bookie that holds
-    nothing any more. The caller has seen that no ledger names it."""
+    nothing any more. `named_by`: what the caller has seen of ledgers that name it."""
     return errors.BookieUnknown(
-        f"this cluster knows no bookie {bookie_id}: it has no cookie, and no ledger names it; `bookie cluster"
-        " list-bookies` shows those that there are"
+        f"this cluster knows no bookie {bookie_id}: it has no cookie, and {named_by}; `bookie cluster list-bookies`"
+        " shows those that there are"
     )
 
 

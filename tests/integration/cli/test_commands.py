@@ -74,6 +74,77 @@ def test_a_root_without_a_cluster_is_told_and_not_taken_for_an_empty_one(fleet: 
         told(*words, *elsewhere, code=1)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ledger", "list"],
+        ["ledger", "create"],
+        ["cluster", "show"],
+        ["cluster", "list-bookies"],
+        ["cookie", "list"],
+        ["autorecovery", "status"],
+        ["metadata", "show", "0"],
+        ["metadata", "acl"],
+    ],
+)
+def test_what_else_stands_in_the_metadata_store_is_not_taken_for_an_empty_cluster(
+    fleet: LocalFleet, told: Run, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """And nothing is written there."""
+    elsewhere = f"{fleet.uri.rsplit('/', 1)[0]}/zookeeper"
+
+    for _ in range(2):
+        assert main.main([*words, "--metadata-service-uri", elsewhere]) == 1
+        assert "there is no cluster at /zookeeper" in capsys.readouterr().err
+
+
+def test_a_cookie_is_mended_in_the_cluster_that_was_named(
+    fleet: LocalFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The settings file names another one: the word that was typed counts."""
+    elsewhere = f"{fleet.uri.rsplit('/', 1)[0]}/nowhere"
+
+    assert main.main(["cookie", "fix", "--config", config_of(fleet), "--metadata-service-uri", elsewhere]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "has nothing at /nowhere" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ledger", "read", "{}", "--bookie", "nobody"], "and ledger {} does not name it"),
+        (["test", "sanity", "--bookie", "nobody"], "and nobody registered by it"),
+        (
+            ["ledger", "accept-loss", "{}", "--bookie", "nobody", "--reason", "x", "--yes"],
+            "and ledger {} does not name it",
+        ),
+    ],
+)
+def test_a_bookie_that_nobody_knows_is_not_found(
+    told: Run, ledger: int, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main.main([word.format(ledger) for word in words]) == 3
+
+    told_of = f"this cluster knows no bookie nobody: it has no cookie, {said.format(ledger)}; `bookie cluster"
+    assert told_of in capsys.readouterr().err
+
+
+def test_of_a_ledger_without_an_end_nothing_is_known(
+    told: Run, capsys: pytest.CaptureFixture[str], fleet: LocalFleet
+) -> None:
+    ledger_id = told("ledger", "create")["ledger"]
+
+    assert told("ledger", "check", str(ledger_id), code=6) == []
+    assert main.main(["ledger", "check", str(ledger_id)]) == 6
+    assert f"not known: ledger {ledger_id} is OPEN" in capsys.readouterr().err
+    assert main.main(["ledger", "read", str(ledger_id)]) == 0
+    assert "and none is confirmed yet" in capsys.readouterr().err
+    assert main.main(["ledger", "recover", str(ledger_id)]) == 0
+    assert capsys.readouterr().out == f"ledger {ledger_id} is closed and has no entry\n"
+
+
 def test_the_room_on_each_bookie_is_told(fleet: LocalFleet, told: Run) -> None:
     rows = told("cluster", "list-bookies", "--space")
 
@@ -101,6 +172,8 @@ def test_reading_a_ledger_leaves_its_writer_alone_and_needs_no_password(fleet: L
         (["--first", "200"], 0, "nothing to read from entry 200 on: ledger {} is closed and ends at entry 99"),
         (["--last", "200"], 2, "--last 200 is beyond what can be read: ledger {} is closed and ends at entry 99"),
         (["--first", "2", "--last", "1"], 2, "--last 1 is before --first 2"),
+        (["--first", "200", "--follow"], 0, "nothing more comes: ledger {} is closed and ends at entry 99"),
+        (["--bookie", "b", "--follow"], 2, "--bookie reads what one bookie has now: leave out --follow and --recover"),
     ],
 )
 def test_a_range_beyond_the_end_is_told_with_the_end(

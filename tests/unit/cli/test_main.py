@@ -72,6 +72,18 @@ def test_who_is_not_let_in_hears_of_both_ways_in(
     assert "authorizedRoles" in told, "with --config the certificate may be the wrong one"
 
 
+def test_who_gave_a_wrong_password_is_told_that_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> int:
+        raise errors.WrongPassword("ledger 1: the password is wrong; give the one it was created with")
+
+    monkeypatch.setattr("bookie.cli.cluster.run_show", refused)
+
+    assert main.main(["cluster", "show"]) == main.FAILED
+    assert capsys.readouterr().err == "bookie: ledger 1: the password is wrong; give the one it was created with\n"
+
+
 def test_help_begins_with_what_the_program_is_for(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main.main(["--help"])

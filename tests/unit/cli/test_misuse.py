@@ -106,6 +106,21 @@ def places(tmp_path: Path) -> dict[str, str]:
         ),
         (["ledger", "show", "3", "4"], 2, "`bookie ledger show` does not know 4: bookie ledger show --help shows"),
         (["ledger", "--deep", "show", "3"], 2, "`bookie ledger` does not know --deep: bookie ledger --help shows"),
+        ([], 2, "`bookie`: the following arguments are required: COMMAND: bookie --help shows"),
+        (["clustre"], 2, "`bookie` does not know clustre: did you mean cluster? bookie --help shows"),
+        (["ledger", "lst"], 2, "`bookie ledger` does not know lst: did you mean list? bookie ledger --help shows"),
+        (
+            ["ledger", "accept-loss", "1"],
+            2,
+            "`bookie ledger accept-loss`: the following arguments are required: --book",
+        ),
+        (["ledger", "create", "--digest", "FOO"], 2, "--digest FOO: it must be one of CRC32C, HMAC, CRC32, DUMMY"),
+        *(
+            (["ledger", "read", "3", "--first", number], 2, f"--first: '{number}' is no whole number: bookie ledger")
+            for number in ("1_0", " 1", "0x1", "٣", "1.0", "+1", "-")
+        ),
+        (["ledger", "show", "3", "--password", "x"], 2, "`bookie ledger show` does not know --password x: "),
+        (["ledger", "delete", "3", "--password", "x", "--yes"], 2, "does not know --password x: "),
         (["workload", "stop", "--log", NOWHERE], 3, "there is no folder "),
         (["workload", "stop", "--log", FILE], 3, "name the one that `run --log` had"),
         (["workload", "run", "--metadata-service-uri", "zk://h/l", "--log", FILE], 2, "can be no folder: File exists"),
