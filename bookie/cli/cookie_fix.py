@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from bookie.base import errors
-from bookie.cli import output, reports, server_options, settings, who
+from bookie.cli import output, reports, server_options, settings, where, who
 from bookie.integrity import by_hand
 from bookie.integrity.boot import Boot
 from bookie.integrity.options import MANUAL
@@ -20,6 +20,7 @@ from bookie.runtime.world import open_world
 async def run(arguments: argparse.Namespace) -> int:
     if not arguments.config:
         raise errors.BadInput("add --config FILE, the settings file of the bookie that lost its volumes")
+    where.uri_of(arguments)  # refuses two clusters that contradict each other
     effective = server_options.build(settings.load(arguments))
     options = effective.options
     integrity_options = dataclasses.replace(options.integrity, regeneration=MANUAL)

@@ -6,6 +6,7 @@ administer.
 """
 
 import argparse
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -38,7 +39,8 @@ async def run(arguments: argparse.Namespace) -> int:
         raise errors.BadInput("--yes is for --fix: add that, or leave out --yes to look alone")
     async with where.store(arguments) as (connected, uri, _):
         store = with_acls(connected)
-        await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
+        with contextlib.suppress(errors.MetadataDenied):  # which is what this command is asked about
+            await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
         found = [each async for each in _walk(store, uri.root)]
         wrong = [path for path, acl, is_right in found if acl != _DENIED and not is_right]
         if arguments.fix and wrong:

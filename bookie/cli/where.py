@@ -61,6 +61,12 @@ def uri_of(arguments: argparse.Namespace) -> str:
         from bookie.cli import server_options
 
         uri = server_options.complete_uri(settings.load(arguments)).text("metadataServiceUri")
+        of_file = server_options.complete_uri(settings.load(arguments, {})).text("metadataServiceUri")
+        if of_file and not paths.is_same_cluster(uri, of_file):
+            raise errors.BadInput(
+                f"{URI_VARIABLE} names the cluster {uri}, and {arguments.config} names {of_file}: say which is meant by"
+                " --metadata-service-uri"
+            )
         if uri:
             return uri
         raise errors.BadInput(f"{arguments.config} names no cluster: neither metadataServiceUri nor zkServers is there")

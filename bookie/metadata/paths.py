@@ -21,6 +21,7 @@ _CLASS_PREFIX = "org.apache.bookkeeper.meta."
 
 
 # A name or an address, one of IPv6 in brackets, and the port; without one it is ZooKeeper's own.
+_PORT = 2181
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(?::(\d{1,5}))?", re.ASCII)
 
 
@@ -70,6 +71,19 @@ def parse_uri(uri: str) -> MetadataUri:
         if found is None or not 0 < int(found.group(1) or 1) < 1 << 16:
             raise errors.BadInput(f"metadata service URI {uri!r}: {host!r} is not HOST or HOST:PORT ({example})")
     return MetadataUri(_URI_KINDS[name], ",".join(hosts), root)
+
+
+def is_same_cluster(one: str, other: str) -> bool:
+    """Return True when two URIs have a server and the root in common: an ensemble is written in many ways. Raises
+    BadInput for one that is none."""
+    first, second = parse_uri(one), parse_uri(other)
+    return first.root == second.root and not _servers(first).isdisjoint(_servers(second))
+
+
+def _servers(uri: MetadataUri) -> frozenset[str]:
+    """Return the servers, each with its port."""
+    found = [match for host in uri.hosts.lower().split(",") if (match := _HOST.fullmatch(host)) is not None]
+    return frozenset(each.group() if each.group(1) else f"{each.group()}:{_PORT}" for each in found)
 
 
 # ---- the layout record -----------------------------------------------------------------------------------------------

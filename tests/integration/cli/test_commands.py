@@ -111,6 +111,27 @@ def test_a_cookie_is_mended_in_the_cluster_that_was_named(
     assert "has nothing at /nowhere" in err
 
 
+@pytest.mark.parametrize("words", [["cluster", "show"], ["cookie", "fix"], ["cookie", "check"], ["ledger", "list"]])
+def test_a_settings_file_that_contradicts_the_environment_is_not_passed_over(
+    fleet: LocalFleet,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+) -> None:
+    """Whoever has the URI of one cluster in the shell, and names the file of another one, means one of them."""
+    (tmp_path / "other.conf").write_text("zkServers=zk-of-others:2181\n")
+    monkeypatch.setenv("BOOKIE_METADATA_SERVICE_URI", fleet.uri)
+
+    assert main.main([*words, "--config", str(tmp_path / "other.conf")]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"BOOKIE_METADATA_SERVICE_URI names the cluster {fleet.uri}, and " in err
+    assert "zk-of-others:2181/ledgers: say which is meant by --metadata-service-uri\n" in err
+    assert main.main(["cluster", "show", "--config", config_of(fleet)]) == 0, "they agree"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -118,3 +118,20 @@ def test_only_directories_of_the_layout_belong_to_the_ledger_tree() -> None:
 def test_a_root_that_holds_ledgers_of_any_layout_is_in_use(name: str) -> None:
     assert paths.holds_ledgers(["available", name])
     assert not paths.holds_ledgers(["available", "LAYOUT", "idgen"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("zk://a:2181;b:2181/l", "zk+hierarchical://b/l", True),
+        ("zk://A/l", "zk://a:2181,c:1/l", True),
+        ("zk://a:2181/l", "zk://a:2182/l", False),
+        ("zk://a/l", "zk://a/m", False),
+        ("zk://a/l", "zk://b/l", False),
+        ("zk://[::1]:2181/l", "zk://[::1]/l", True),
+    ],
+)
+def test_two_uris_name_one_cluster_where_they_share_a_server_and_the_root(
+    one: str, other: str, *, is_same: bool
+) -> None:
+    assert paths.is_same_cluster(one, other) is is_same
