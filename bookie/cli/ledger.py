@@ -115,9 +115,10 @@ async def _write(client: Client, arguments: argparse.Namespace) -> None:
             is_whole = True
         finally:  # at Ctrl-C too: what was acknowledged stays, and whoever looks for it needs the id
             if not is_whole:
+                last = writer.last_confirmed
+                acknowledged = f"its last acknowledged entry is {last}" if last >= 0 else "no entry is acknowledged"
                 output.tell(
-                    f"ledger {writer.id} is left open, its last acknowledged entry is {writer.last_confirmed}:"
-                    f" `bookie ledger recover {writer.id}` closes it"
+                    f"ledger {writer.id} is left open, {acknowledged}: `bookie ledger recover {writer.id}` closes it"
                 )
     facts = {"ledger": writer.id, "lastEntry": writer.last_confirmed, "length": writer.length}
     output.say(arguments, facts, f"{writer.id}")

@@ -52,7 +52,9 @@ class Value:
         return parsed
 
     def _refused(self, why: str) -> errors.BadInput:
-        return errors.BadInput(f"{self.setting.key} is {self.text!r} ({self.origin}), {why}")
+        is_remarked = " #" in self.text
+        remark = "; a remark stands on a line of its own, behind a value it belongs to that" if is_remarked else ""
+        return errors.BadInput(f"{self.setting.key} is {self.text!r} ({self.origin}), {why}{remark}")
 
     def problem(self) -> str:
         """Return the sentence of the error that `parsed` would raise; "" when it raises none."""

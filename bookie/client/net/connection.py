@@ -184,7 +184,9 @@ class Connection:
             early = "" if self.answered else f" before it answered anything{self._doubt}"
             reason = errors.BookieUnavailable(f"bookie {self._bookie_id} closed the connection{early}")
         except errors.BookieUnavailable as error:
-            reason = error
+            # It is a reset, and no orderly end, where a bookie that does not take us has not read our request.
+            early = "" if self.answered else self._doubt
+            reason = errors.BookieUnavailable(f"{error}{early}") if early else error
         except errors.BadInput as error:
             reason = errors.BookieUnavailable(f"bookie {self._bookie_id} sent bytes that are no answer: {error}")
         finally:

@@ -92,7 +92,7 @@ class Handshake:
     async def _authenticate(self, conversation: "_Conversation") -> None:
         cnonce = self._world.entropy.token(_NONCE_SIZE).hex()
         client = sasl.DigestClient(self._user, self._password, cnonce)
-        refused = f"it does not accept user {self._user!r} with this password"
+        refused = f"it does not accept user {self._user!r} with this password (or by its saslJaasClientAllowedIds)"
         payload: bytes | None = b""  # the exchange begins with an empty message of the client
         while payload is not None:
             request = AuthRequest(0, v3.VERSION, sasl.PLUGIN, payload)

@@ -360,3 +360,10 @@ def test_ports_that_nobody_asked_for_follow_the_data_port_and_give_way(tmp_path:
     assert ports("bookiePort=3181\nadminPort=3182\nmetricsPort=9100") == (3182, 9100)
     assert ports("bookiePort=3181\nadminPort=23181") == (23181, 0)
     assert ports("bookiePort=3181\nhttpServerEnabled=true\nhttpServerPort=13181") == (0, 23181)
+
+
+def test_a_remark_behind_a_value_is_named_as_what_is_wrong_with_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        errors.BadInput, match="a remark stands on a line of its own, behind a value it belongs to that"
+    ):
+        build(load(f"{NEEDED}tlsRequired=true   # nothing in plain\n", folder=tmp_path))

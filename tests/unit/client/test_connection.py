@@ -50,6 +50,28 @@ class Wire:
         self.is_closed = True
 
 
+class Reset(Wire):
+    """A stream that the other side breaks off."""
+
+    async def read(self) -> Buffer:
+        raise errors.BookieUnavailable("connection with scripted broke: reset")
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_break_before_the_first_answer_says_what_may_be_the_matter(*, answered: bool) -> None:
+    async def whole() -> None:
+        wire: Any = Reset()
+        connection = Connection(BookieId("b"), wire, FRAME_LIMIT_BYTES, version=3, doubt=": it may not accept us")
+        connection.answered = answered
+
+        await connection.run()
+
+        doubt = "" if answered else ": it may not accept us"
+        assert str(connection.ended_by) == f"connection with scripted broke: reset{doubt}"
+
+    asyncio.run(whole())
+
+
 class Answers:
     """Collects what each request was told: (context, response or error)."""
 

@@ -11,6 +11,7 @@ from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
 from bookie.metadata import ledger, paths, serde
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.metadata.paths import LayoutKind
 from bookie.ports.entropy import Entropy
 from bookie.ports.metadata_store import MetadataStore
 
@@ -169,6 +170,27 @@ def test_a_saved_record_is_put_back_once_and_taken_for_nobody_elses_when_the_ans
         with pytest.raises(errors.VersionConflict):
             await LedgerStore(store, root).put_back(LedgerId(5), saved, 0)
         assert (await deaf().stored(LedgerId(5))).data == later
+
+    machine.run(story)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ledger_id"),
+    [
+        (LayoutKind.LEGACY, 10**10),
+        (LayoutKind.LEGACY, -1),
+        (LayoutKind.HIERARCHICAL, 2**63),
+        (LayoutKind.HIERARCHICAL, -1),
+    ],
+)
+def test_an_id_that_a_layout_has_no_place_for_is_refused(kind: LayoutKind, ledger_id: int) -> None:
+    machine = sim_support.Machine(1)
+
+    async def story() -> None:
+        store, _ = await opened(machine)
+        ledgers = LedgerStore(store, paths.parse_uri(URI).root, kind)
+        with pytest.raises(errors.BadInput, match=f"ledger id {ledger_id} has no place in this cluster's {kind.value}"):
+            await ledgers.create(a_ledger(), LedgerId(ledger_id))
 
     machine.run(story)
 
