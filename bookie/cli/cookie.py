@@ -228,4 +228,4 @@ def _facts(found: Cookie) -> dict[str, Any]:
 
 def _version_file(directory: str) -> bytes | None:
     path = Path(directory) / "current" / "VERSION"
-    return path.read_bytes() if path.exists() else None
+    return output.read_if_there(path)

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from bookie.base import errors
-from bookie.cli import output, reports, server_options, settings, where, who
+from bookie.cli import directories, output, reports, server_options, settings, where, who
 from bookie.integrity import by_hand
 from bookie.integrity.boot import Boot
 from bookie.integrity.options import MANUAL
@@ -21,7 +21,7 @@ async def run(arguments: argparse.Namespace) -> int:
     if not arguments.config:
         raise errors.BadInput("add --config FILE, the settings file of the bookie that lost its volumes")
     where.uri_of(arguments)  # refuses two clusters that contradict each other
-    effective = server_options.build(settings.load(arguments))
+    effective = server_options.build(settings.load(arguments), look=directories.look)
     options = effective.options
     integrity_options = dataclasses.replace(options.integrity, regeneration=MANUAL)
     async with open_world(effective.host, effective.metadata_security) as world:

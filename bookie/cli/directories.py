@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bookie.integrity.options import KUBERNETES
+from bookie.runtime import place
 from bookie.runtime.place import PathFacts
 from bookie.settings.table import DIRECTORIES
 from bookie.settings.values import Settings
@@ -29,6 +30,11 @@ class NamedDirectory:
 
     def __str__(self) -> str:
         return f"{self.key} {self.path} ({self.origin})"
+
+
+def look(path: str) -> PathFacts:
+    """Look at a configured directory as this process sees it."""
+    return place.look(path, inside=dirs.CURRENT, lock=dirs.LOCK)
 
 
 def unseen(path: str) -> PathFacts:

@@ -81,7 +81,7 @@ async def run(arguments: argparse.Namespace) -> int:
 def _check_directory(directory: str) -> None:
     """Raise FileMissing where nothing is, BadInput where something else is: what a verb does not find there would look
     like what a bookie has lost."""
-    if not os.path.lexists(directory):
+    if not output.is_there(directory) and not os.path.lexists(directory):
         raise errors.FileMissing(f"there is no directory {directory or repr(directory)}: {_AS_CONFIGURED}")
     if not os.path.isdir(directory):
         raise errors.BadInput(f"{directory} is no directory: {_AS_CONFIGURED}")

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import errno
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -138,6 +139,29 @@ def read(path: Path) -> bytes:
     if not found:
         raise errors.BadInput(f"{path} is empty: name another file")
     return found
+
+
+def is_there(path: str | Path) -> bool:
+    """Return True when something is at `path`. Raises BadInput where we may not see it: that is not "no"."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _unseen(path, error) from error
+    return True
+
+
+def read_if_there(path: Path) -> bytes | None:
+    """Return the content of a bookie's file; None where there is none. Raises BadInput where we may not see it."""
+    try:
+        return path.read_bytes() if is_there(path) else None
+    except OSError as error:
+        raise _unseen(path, error) from error
+
+
+def _unseen(path: str | Path, error: OSError) -> errors.BadInput:
+    return errors.BadInput(f"{path} cannot be looked at: {error.strerror}: run this as the user whose it is")
 
 
 @contextlib.contextmanager

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bookie.ports.network import Address
     from bookie.runtime.admin import Secured
     from bookie.runtime.http import Known
-    from bookie.runtime.place import PathFacts
     from bookie.server.bookie import Bookie
     from bookie.server.options import ServerOptions
 
@@ -43,12 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise errors.RefusedToStart(extras.sentence("bookie serve", module))
     # gRPC's core tells of each broken handshake, past our log: lines that every stranger can cause.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from bookie.cli import server_options
+    from bookie.cli import directories, server_options
     from bookie.runtime import log as runtime_log
     from bookie.runtime import loop
 
     loaded = settings.load(arguments)
-    effective = server_options.build(loaded, look=_look)
+    effective = server_options.build(loaded, look=directories.look)
     runtime_log.set_up(loaded.text("logLevel"))
     for warning in loaded.warnings:
         log.warning("%s", warning)
@@ -59,13 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
         log.info("hot modules are sources, slower than the image's; BOOKIE_NATIVE=1 at `pip install` compiles them")
     _check_not_taken(effective)
     return loop.run(_serve(effective))
-
-
-def _look(path: str) -> "PathFacts":
-    from bookie.runtime import place
-    from bookie.storage import dirs
-
-    return place.look(path, inside=dirs.CURRENT, lock=dirs.LOCK)
 
 
 def _check_not_taken(effective: "Effective") -> None:
@@ -84,7 +76,7 @@ def _check_not_taken(effective: "Effective") -> None:
         "metricsPort": effective.metrics,
         "httpServerPort": effective.http,
     }
-    if reason := directories.held(effective.settings, _look):
+    if reason := directories.held(effective.settings, directories.look):
         raise errors.RefusedToStart(reason)
     asked = {key: address for key, address in ports.items() if address is not None and effective.is_asked_for(key)}
     reasons = {key: place.why_not_to_listen(address) for key, address in asked.items()}

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from bookie.base import errors
-from bookie.cli import security_settings, settings
+from bookie.cli import output, security_settings, settings
 from bookie.metadata import paths
 from bookie.metadata.paths import MetadataUri
 from bookie.ports import World
@@ -136,7 +136,7 @@ def data_beside(arguments: argparse.Namespace) -> str:
     loaded = settings.load(arguments)
     for key in DIRECTORIES:
         for directory in loaded.names(key):
-            if os.path.exists(sentinel.path(directory)):
+            if output.is_there(sentinel.path(directory)):
                 return (
                     f"{directory} ({loaded.values[key].origin}) holds data of an earlier cluster: correct the metadata"
                     " service URI, or restore its metadata store from a backup"
@@ -150,7 +150,11 @@ def _telling_of_data(arguments: argparse.Namespace) -> "Iterator[None]":
     try:
         yield
     except errors.NoCluster as error:
-        if reason := data_beside(arguments):
+        try:
+            reason = data_beside(arguments)
+        except errors.BadInput as unseen:  # it may hold data: nobody is advised to make a cluster
+            reason = str(unseen)
+        if reason:
             raise errors.RefusedToStart(f"there is no cluster at this URI, but {reason}") from None
         raise error from None
 

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
@@ -107,7 +108,7 @@ def run_workload(arguments: argparse.Namespace) -> int:
 def run_writers(arguments: argparse.Namespace) -> int:
     """Be one writer process."""
     check_orders(arguments)
-    if not arguments.log.is_dir():
+    if not (output.is_there(arguments.log) and arguments.log.is_dir()):
         raise errors.BadInput(f"there is no folder {arguments.log}: `bookie workload run --log` makes it")
     with _log_of(arguments):
         asyncio.run(supervisor.write(run_of(arguments), arguments.plans.split(","), lambda: _client(arguments)))
@@ -153,7 +154,7 @@ def _client(arguments: argparse.Namespace) -> AbstractAsyncContextManager[Client
 
 def run_stop(arguments: argparse.Namespace) -> int:
     """Ask the run on this log to stop, and wait until it has stopped."""
-    if not arguments.log.is_dir():
+    if not (output.is_there(arguments.log) and arguments.log.is_dir()):
         output.tell(f"bookie workload: there is no folder {arguments.log}: name the one that `run --log` had")
         return EXIT_NOT_FOUND
     with _log_of(arguments):
@@ -171,7 +172,12 @@ def run_stop(arguments: argparse.Namespace) -> int:
 async def run_verify(arguments: argparse.Namespace) -> int:
     """Read back all acknowledged entries; print the verdict. Exit 0 when all came back, 1 when something is lost, 6
     when something could not be read, or nothing was acknowledged."""
-    ledgers = files.load_log(arguments.log)
+    if output.is_there(arguments.log) and not os.access(arguments.log, os.R_OK | os.X_OK):
+        raise errors.BadInput(f"{arguments.log} cannot be read: run this as the user whose it is")
+    try:
+        ledgers = files.load_log(arguments.log)
+    except OSError as error:
+        raise errors.BadInput(f"the log in {arguments.log} cannot be read: {error.strerror or error}") from error
     if not ledgers:
         output.tell(f"bookie workload: {arguments.log} holds no log of a run: name the folder that `run --log` had")
         return EXIT_NOT_FOUND

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bookie.base import errors
-from bookie.cli import ledger, main, node, output
+from bookie.cli import ledger, main, node, output, where
 from bookie.cli import test as speed
 from bookie.local import layout
 from bookie.ports.admin import DrainStatus
@@ -24,14 +24,20 @@ from bookie.runtime import loop
 from bookie.workload import supervisor
 from tls_support import Authority
 
-FILE, FOLDER, NOWHERE = "a file", "a folder", "nothing"
+FILE, FOLDER, NOWHERE, UNSEEN = "a file", "a folder", "nothing", "what nobody sees"
 ZOOKEEPER = ["--metadata-service-uri", "zk://h/l"]
 
 
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "file").write_text("text")
-    return {FILE: str(tmp_path / "file"), FOLDER: str(tmp_path), NOWHERE: str(tmp_path / "nowhere")}
+    (tmp_path / "loop").symlink_to("loop")  # as a folder that we may not look into: also for root, who may
+    return {
+        FILE: str(tmp_path / "file"),
+        FOLDER: str(tmp_path),
+        NOWHERE: str(tmp_path / "nowhere"),
+        UNSEEN: str(tmp_path / "loop" / "unseen"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -121,6 +127,15 @@ def places(tmp_path: Path) -> dict[str, str]:
         ),
         (["ledger", "show", "3", "--password", "x"], 2, "`bookie ledger show` does not know --password x: "),
         (["ledger", "delete", "3", "--password", "x", "--yes"], 2, "does not know --password x: "),
+        *(
+            (words, 2, "/unseen cannot be looked at: Too many levels of symbolic links: run this as the user whose it")
+            for words in (
+                ["inspect", "directory", UNSEEN],
+                ["inspect", "entry-logs", FOLDER, "--index", UNSEEN],
+                ["workload", "verify", *ZOOKEEPER, "--log", UNSEEN],
+                ["workload", "stop", "--log", UNSEEN],
+            )
+        ),
         (["workload", "stop", "--log", NOWHERE], 3, "there is no folder "),
         (["workload", "stop", "--log", FILE], 3, "name the one that `run --log` had"),
         (["workload", "run", "--metadata-service-uri", "zk://h/l", "--log", FILE], 2, "can be no folder: File exists"),
@@ -141,6 +156,24 @@ def test_what_cannot_be_meant_is_told_in_one_sentence(
     assert err.startswith("bookie")
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_what_we_may_not_look_at_is_not_called_absent(places: dict[str, str], tmp_path: Path) -> None:
+    """A cluster may be made only where no directory holds data; a cookie is missing only where there is none."""
+    settings_file = tmp_path / "bk.conf"
+    settings_file.write_text(f"ledgerDirectories={places[UNSEEN]}\n")
+    beside = argparse.Namespace(config=str(settings_file))
+
+    for look in (
+        lambda: where.data_beside(beside),
+        lambda: output.read_if_there(Path(places[UNSEEN])),
+        lambda: output.is_there(places[UNSEEN]),
+    ):
+        with pytest.raises(errors.BadInput, match="cannot be looked at"):
+            look()
+    assert output.read_if_there(Path(places[FILE])) == b"text"
+    assert output.read_if_there(Path(places[NOWHERE])) is None
+    assert output.read_if_there(Path(places[FILE]) / "below") is None
 
 
 ORDERS = ["--metadata-service-uri", "zk://h/l", "--log", FOLDER]

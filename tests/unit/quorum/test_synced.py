@@ -95,6 +95,20 @@ def test_acks_alone_confirm_nothing_and_a_force_proves_what_was_acknowledged_bef
     assert not syncing.forced(2, proven[2])
 
 
+def test_a_force_is_due_only_where_it_would_prove_more_of_what_is_wanted() -> None:
+    syncing = Syncing(Schedule(3, 3, 2))
+    assert not syncing.is_force_due(0, EntryId(5)), "nothing was acknowledged"
+    syncing.acked(0, EntryId(0), EntryId(5))
+    assert syncing.is_force_due(0, EntryId(5))
+
+    syncing.forced(0, syncing.force_sent(0))
+
+    assert not syncing.is_force_due(0, EntryId(9)), "all that was acknowledged is proven"
+    syncing.acked(0, EntryId(6), EntryId(6))
+    assert syncing.is_force_due(0, EntryId(9))
+    assert not syncing.is_force_due(0, EntryId(5)), "what is wanted is proven"
+
+
 def test_what_bookies_tell_by_themselves_moves_the_lac_too() -> None:
     """CONFORMANCE.md#D16."""
     syncing = Syncing(Schedule(3, 3, 2))
