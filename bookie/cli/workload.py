@@ -176,8 +176,8 @@ async def run_verify(arguments: argparse.Namespace) -> int:
         raise errors.BadInput(f"{arguments.log} cannot be read: run this as the user whose it is")
     try:
         ledgers = files.load_log(arguments.log)
-    except OSError as error:
-        raise errors.BadInput(f"the log in {arguments.log} cannot be read: {error.strerror or error}") from error
+    except OSError as unread:
+        raise errors.BadInput(f"the log in {arguments.log} cannot be read: {unread.strerror or unread}") from unread
     if not ledgers:
         output.tell(f"bookie workload: {arguments.log} holds no log of a run: name the folder that `run --log` had")
         return EXIT_NOT_FOUND
