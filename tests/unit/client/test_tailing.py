@@ -86,6 +86,7 @@ async def test_a_bookie_that_fails_hands_over_at_once(fleet: Fleet, *, trouble: 
             fleet.first_asked(writer, 3).script = lambda request: trouble if is_poll(request) else None
             _, entry = await waiting(reader, 3)
             await asyncio.sleep(0.1)
+            assert sum(len(polls(bookie)) for bookie in fleet.bookies) >= 2, "not after a pause, as when all fail"
             await writer.append(b"news")
             async with asyncio.timeout(1):
                 assert (await entry).payload == b"news"
