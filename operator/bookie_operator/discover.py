@@ -80,24 +80,26 @@ def pools(
     just have the StatefulSet away (spec/operator.md#X3): its bookies leave by proof all the same.
     """
     held = {pool.name: _given(cluster, pool) for pool in cluster.status.pools}
-    live = {(manifest["metadata"].get("labels") or {}).get(names.LABEL_POOL) for manifest in stateful_sets}
+    sizes = dict(found for one in stateful_sets if (found := _size_of_ours(cluster, one)) is not None)
+    live = sizes.keys()
 
     def at_least(pool: str, size: int) -> None:
         held[pool] = max(held.get(pool, 0), size)
 
-    for manifest in stateful_sets:
-        pool = (manifest["metadata"].get("labels") or {}).get(names.LABEL_POOL)
-        if pool is not None:
-            at_least(pool, int((manifest.get("spec") or {}).get("replicas") or 0))
+    for pool, size in sizes.items():
+        at_least(pool, size)
     for pod, its_claims in claims.items():
         place = names.parse_pod(cluster.name, pod)
-        is_held = any(claim.marks and not claim.retired_at for claim in its_claims.values())
-        if place is not None and is_held and not _has_left(cluster, pod):
+        if place is None or _has_left(cluster, pod):
+            continue
+        # A copy of another bookie's claim, with its marks, holds nothing of the one that its name says.
+        its_id = ("", names.bookie_id(cluster.namespace, cluster.name, *place))
+        if any(one.marks and one.marks.bookie_id in its_id and not one.retired_at for one in its_claims.values()):
             at_least(place[0], place[1] + 1)
     without_set: set[str] = set()
     for pod, known in pods.items():
         place = names.parse_pod(cluster.name, pod)
-        if place is not None and place[0] not in live and not known.is_terminating:
+        if place is not None and place[0] not in live and known.is_of_set and not known.is_terminating:
             without_set.add(place[0])
             at_least(place[0], place[1] + 1)
     in_spec = assignment.zones_by_pool(cluster.spec).keys()
@@ -106,6 +108,17 @@ def pools(
     return assignment.assign(
         cluster.spec, {name: size for name, size in held.items() if name in in_spec | live | without_set}, first
     )
+
+
+def _size_of_ours(cluster: Cluster, manifest: Manifest) -> tuple[str, int] | None:
+    """Return (pool, how many bookies it runs) of a StatefulSet; None for one that has our labels by another's hand: a
+    copy under another name, or one that another controls. Counted, it would make bookies that nobody asked for."""
+    metadata = manifest["metadata"]
+    pool = str((metadata.get("labels") or {}).get(names.LABEL_POOL) or "")
+    controllers = [one.get("uid") for one in metadata.get("ownerReferences") or () if one.get("controller")]
+    if metadata["name"] != names.stateful_set(cluster.name, pool) or controllers not in ([], [cluster.uid]):
+        return None
+    return pool, int((manifest.get("spec") or {}).get("replicas") or 0)
 
 
 def _given(cluster: Cluster, pool: PoolStatus) -> int:

@@ -776,6 +776,7 @@ class World:
             "labels": {
                 names.LABEL_CLUSTER: "ledgers",
                 names.LABEL_POOL: pool,
+                names.LABEL_POD_NAME: name,
                 "controller-revision-hash": revision["metadata"]["name"],
             },
             "annotations": revision["data"]["spec"]["template"]["metadata"].get("annotations", {}),

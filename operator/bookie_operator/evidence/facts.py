@@ -109,6 +109,7 @@ class PodFacts:
     inputs: str = ""  # digest of what the spec said when it was made (resources/inputs.py); "" = nobody noted it
     said: str = ""  # fingerprints of the fields of it
     mounts: frozenset[str] | None = None  # the volumes of its bookie, by name; None: not told
+    is_of_set: bool = True  # a StatefulSet made it; False: somebody copied one, with its labels
     is_bookie_running: bool = False  # its bookie's own container, by its kubelet; `problem` may be of another one
 
 

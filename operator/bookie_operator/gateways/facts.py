@@ -63,6 +63,7 @@ def pod(manifest: Manifest) -> PodFacts:
         inputs=(metadata.get("annotations") or {}).get(names.INPUTS) or "",
         said=(metadata.get("annotations") or {}).get(names.SAID) or "",
         mounts=names.data_volumes(manifest.get("spec") or {}),
+        is_of_set=(metadata.get("labels") or {}).get(names.LABEL_POD_NAME) == metadata["name"],
         is_bookie_running=any(
             container.get("name") == names.CONTAINER and "running" in (container.get("state") or {})
             for container in status.get("containerStatuses") or ()

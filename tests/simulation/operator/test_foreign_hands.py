@@ -353,3 +353,72 @@ def test_a_part_of_the_status_that_somebody_removed_is_there_again_though_nothin
     asyncio.run(world.run(operator, passes=2))
 
     assert world.objects[(names.KIND, "ledgers")]["status"]["instanceId"] == before
+
+
+def copied(world: World, kind: str, name: str, to: str, **spec: Any) -> Manifest:
+    """Put a copy of an object there, under another name and with all its labels, as `kubectl get -o yaml` has it."""
+    found = world.objects[(kind, name)]
+    metadata = {"name": to, "namespace": "data", "labels": dict(found["metadata"]["labels"])}
+    return world.put({"kind": kind, "metadata": metadata, "spec": worlds._copy(found["spec"]) | spec, "status": {}})
+
+
+def replicas(world: World) -> dict[str, int]:
+    return {one["metadata"]["name"]: one["spec"]["replicas"] for one in world.of_kind("StatefulSet")}
+
+
+@pytest.mark.parametrize("name", ["ledgers-debug-7", "ledgers-debug-149"])
+def test_a_pod_that_somebody_copied_with_its_labels_is_no_bookie_and_makes_none(world: World, name: str) -> None:
+    """`kubectl debug ledgers-zone-a-0 --copy-to=ledgers-debug-7 --keep-labels`: the operator made a pool of eight."""
+    operator, before = world.operator(), replicas(world)
+    copied(world, "Pod", "ledgers-zone-a-0", name, nodeName="")
+
+    asyncio.run(world.run(operator, passes=10))
+
+    assert replicas(world) == before
+    assert len(world.status().bookies) == 4
+    assert ("Pod", name) in world.objects, "it is somebody else's"
+
+
+@pytest.mark.parametrize("owner", ["", "somebody"])
+def test_a_stateful_set_that_somebody_copied_with_its_labels_makes_no_pool_larger(world: World, owner: str) -> None:
+    """Under another name, from a backup say, with nine pods: the operator gave its pool nine bookies."""
+    operator, before = world.operator(), replicas(world)
+    made = copied(world, "StatefulSet", "ledgers-zone-a", "copy-of-ledgers", replicas=0)
+    if owner:
+        made["metadata"]["ownerReferences"] = [{"kind": "Backup", "name": owner, "uid": owner, "controller": True}]
+    world.put(made | {"spec": made["spec"] | {"replicas": 9}})
+    world.writes.clear()
+
+    asyncio.run(world.run(operator, passes=10))
+
+    assert replicas(world) == before | {"copy-of-ledgers": 9}
+    assert len(world.status().bookies) == 4
+
+
+def test_a_stateful_set_that_another_controls_is_not_deleted_although_its_labels_say_that_it_is_ours(
+    world: World,
+) -> None:
+    operator = world.operator()
+    made = copied(world, "StatefulSet", "ledgers-zone-a", "ledgers-other", replicas=0)
+    made["metadata"]["labels"][names.LABEL_POOL] = "other"
+    made["metadata"]["ownerReferences"] = [{"kind": "Fleet", "name": "it", "uid": "another", "controller": True}]
+    world.put(made)
+
+    asyncio.run(world.run(operator, passes=10))
+
+    assert ("StatefulSet", "ledgers-other") in world.objects
+    assert len(world.status().bookies) == 4
+
+
+def test_a_claim_that_somebody_copied_with_its_marks_makes_no_pool_larger(world: World) -> None:
+    """It says whose it was: the operator made six bookies up to the number in its name."""
+    operator, before = world.operator(), replicas(world)
+    found = world.objects[("PersistentVolumeClaim", "ledgers-ledgers-zone-a-0")]
+    kept = {key: dict(found["metadata"][key]) for key in ("labels", "annotations")}
+    world.put(found | {"metadata": {"name": "ledgers-ledgers-zone-a-7", "namespace": "data"} | kept})
+
+    asyncio.run(world.run(operator, passes=10))
+
+    assert replicas(world) == before
+    assert len(world.status().bookies) == 4
+    assert ("PersistentVolumeClaim", "ledgers-ledgers-zone-a-7") in world.objects, "it is somebody else's"

@@ -236,3 +236,13 @@ def test_a_pod_that_is_being_deleted_waits_for_no_node(on_drain: str) -> None:
     of = looked(replace(before, bookies=(going, *before.bookies[1:])), APART)
 
     assert told(of).stopped == ""
+
+
+def test_only_bookies_of_a_release_that_knows_the_question_are_asked() -> None:
+    cases = [bookie(number) for number in range(6)]
+    assert cases[3].report is not None
+    able = replace(cases[3], report=replace(cases[3].report, capabilities=("new",)))
+    of = seen([*cases[:3], able, *cases[4:]])
+
+    assert [case.name for case in of.readers("new")] == [NAMES[3]]
+    assert [case.name for case in of.readers()] == NAMES

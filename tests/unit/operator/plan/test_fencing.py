@@ -261,3 +261,12 @@ def test_an_order_whose_operation_was_cancelled_before_the_stop_is_taken_back() 
     done = asked("Unfence", ago_ms=10_000, status=OperationStatus(phase=OperationPhase.COMPLETE))
 
     assert given(plan(cancelled, done, first={"aside": aside()})) == [(FIRST, False)]
+
+
+def test_beside_a_bookie_without_a_pod_another_one_writes_the_order() -> None:
+    """Its own node is gone, say: the first that could write it has no pod to be asked by."""
+    first, second, *others = make.fleet()
+    cases = (case(first, **held()), replace(case(second), pod=None, report=None), *(case(one) for one in others))
+    of = make.observation(cases, status=BookieClusterStatus(observed_generation=1, instance_id="instance"))
+
+    assert [fencing._can_write(of, one) for one in cases] == [True, False, True, True]
