@@ -9,6 +9,7 @@ import operator_support as make
 from bookie_operator.gateways import pod_types
 from bookie_operator.model.status import BookieClusterStatus, MetadataStatus
 from bookie_operator.plan import children, fleet
+from bookie_operator.plan.actions import Apply
 from bookie_operator.plan.children import MetadataStep
 from bookie_operator.plan.observation import Observation
 from bookie_operator.resources import fleet as manifests
@@ -42,6 +43,21 @@ def test_a_missing_child_is_made_again() -> None:
     del found[("Service", "ledgers-bookies")]
 
     assert applied(look(found)) == ["apply Service ledgers-bookies"]
+
+
+def test_while_a_stateful_set_is_away_the_budget_says_how_many_pods_there_have_to_be() -> None:
+    """Kubernetes counts a pod without a controller as healthy and not as expected: one more could go for each."""
+    found = live()
+    del found[("StatefulSet", "ledgers-zone-a")]
+
+    (budget,) = [
+        one.manifest["spec"]
+        for one in fleet.decide(look(found)).actions
+        if isinstance(one, Apply) and one.manifest["kind"] == "PodDisruptionBudget"
+    ]
+
+    assert "maxUnavailable" not in budget
+    assert budget["minAvailable"] == 3, "of four bookies"
 
 
 def test_a_drifted_child_is_applied_again() -> None:
