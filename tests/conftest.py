@@ -8,6 +8,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+import changes_support
 import children
 import seeds_support
 
@@ -29,6 +30,7 @@ settings.load_profile("house")
 
 
 OF_OPERATOR = "tests/simulation/operator/"
+TIDY = "tests/tidy/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,28 +41,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="one in N of the slow simulations of the operator, drawn by the commit (SIM_SEED); the others are not run",
     )
+    parser.addoption(
+        "--share",
+        type=int,
+        default=1,
+        metavar="N",
+        help="one in N of all tests, drawn like that; all of tests/tidy, and all beside what differs from the commit",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Hundreds of whole lives of a fleet take longer than all other tests together: each commit runs others of them,
-    and `make simulation SLOW=1` all."""
-    share = config.getoption("--slow-share")
-    if share < 1:
-        raise pytest.UsageError(f"--slow-share {share}: one in how many? Write a number from 1 on")
-    if share == 1:
+    and `make simulation SLOW=1` all. Thousands of quick tests take longer than somebody waits who changed one line."""
+    slow_share, share = (config.getoption(name) for name in ("--slow-share", "--share"))
+    if min(slow_share, share) < 1:
+        raise pytest.UsageError(f"--slow-share {slow_share} --share {share}: one in how many? Write numbers from 1 on")
+    if slow_share == share == 1:
         return  # nothing to draw: no test of its own, and no mutant, pays for a look at the commit
     seed = seeds_support.base_seed()
-    drawn, left_out = [], []
-    for one in items:
-        (drawn if _is_drawn(one, share, seed) else left_out).append(one)
+    always = (TIDY, *changes_support.nearest()) if share > 1 else ()
+
+    def is_drawn(item: pytest.Item) -> bool:
+        is_slow = item.nodeid.startswith(OF_OPERATOR) and item.get_closest_marker("slow")
+        if is_slow and not seeds_support.is_drawn(item.nodeid, slow_share, seed):
+            return False
+        return item.nodeid.startswith(always) or seeds_support.is_drawn(item.nodeid, share, seed)
+
+    left_out = [one for one in items if not is_drawn(one)]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = drawn
-
-
-def _is_drawn(item: pytest.Item, share: int, seed: int) -> bool:
-    if not (item.nodeid.startswith(OF_OPERATOR) and item.get_closest_marker("slow")):
-        return True
-    return seeds_support.is_drawn(item.nodeid, share, seed)
+    items[:] = [one for one in items if is_drawn(one)]
 
 
 @pytest.hookimpl(wrapper=True)

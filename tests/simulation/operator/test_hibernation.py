@@ -382,6 +382,19 @@ def test_what_is_lost_while_asleep_changes_nothing(asleep: World, lost: str) -> 
     assert (claims(asleep), asleep.lost_entries(), asleep.accepted) == (before, [], [])
 
 
+def test_stateful_sets_that_go_as_the_fleet_wakes_are_made_anew(asleep: World) -> None:
+    """No pass saw them missing while it slept."""
+    before, cookies = claims(asleep), set(asleep.cookies)
+    for one in asleep.of_kind("StatefulSet"):
+        del asleep.objects[("StatefulSet", one["metadata"]["name"])]
+
+    wake(asleep)
+
+    assert asleep.is_quiet(), asleep.status()
+    assert {one.bookie_id for one in asleep.bookies.values()} == cookies
+    assert (claims(asleep), asleep.lost_entries(), asleep.accepted) == (before, [], [])
+
+
 def test_a_pod_that_a_stranger_brings_back_is_put_to_sleep_again_in_order(asleep: World) -> None:
     judge = Sleepers(asleep)
     asleep.scale("ledgers-zone-a", 2)

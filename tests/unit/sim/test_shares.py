@@ -1,10 +1,12 @@
-"""Each commit runs a share of the slow simulations of the operator: none is left out for ever, and no other test."""
+"""Each commit runs a share of the slow simulations of the operator: none is left out for ever, and no other test.
+`make check` runs a share of all, and all that stands beside a change."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import changes_support
 import seeds_support
 
 ROOT = Path(__file__).parents[3]
@@ -37,3 +39,19 @@ def test_only_slow_simulations_are_drawn() -> None:
 
     assert slow
     assert drawn == every - slow
+
+
+def test_a_check_has_all_tidy_tests_and_else_what_was_drawn_or_stands_beside_a_change() -> None:
+    tidy = ("tests/tidy/test_names.py",)
+    every, drawn = collected(*tidy), collected("--share=1000000", *tidy)
+    always = tuple(changes_support.nearest())  # of whoever runs this, who may be in the middle of a change
+
+    assert drawn == {one for one in every if one.startswith((*tidy, *always))}
+
+
+def test_all_tests_beside_a_change_are_run() -> None:
+    assert changes_support.beside("bookie/storage/entrylog/logs.py") == "tests/unit/storage/entrylog/"
+    assert changes_support.beside("operator/bookie_operator/plan/gates.py") == "tests/unit/operator/plan/"
+    assert changes_support.beside("operator/bookie_operator/watch.py") == "tests/unit/operator/"
+    assert changes_support.beside("spark/pyspark_bookkeeper/audit/job.py") == "tests/unit/spark/audit/"
+    assert changes_support.beside("tests/simulation/test_swarm.py") == "tests/simulation/test_swarm.py"

@@ -393,6 +393,28 @@ async def test_a_restart_over_a_torn_tail_may_itself_be_cut_anywhere(bench: Benc
 
 
 @story(run)
+async def test_what_a_start_found_in_the_page_cache_alone_stays_when_the_power_fails_next(bench: Bench) -> None:
+    """A kill came between a group's write and its sync; the start has no space for a checkpoint, and serves the group
+    from memory: then nobody else makes it durable."""
+    size = await journal_of_three_groups(bench)
+    image = bench.image(".journal")
+    group = bytes(image.data[size - BLOCK_BYTES :])
+    for data in (image.data, image.durable):
+        del data[size - BLOCK_BYTES :]
+    image.write(size - BLOCK_BYTES, group)
+
+    async def after(store: EntryStore) -> None:
+        assert await store.entry_ranges(LEDGER) == [(0, 2)]
+
+    bench.fill("/ledgers")
+    await bench.life(after, end=ProcessEnd.KILL)
+    image.pending.clear()
+    image.data[:] = image.durable  # the power failed, and the disk kept nothing that it need not
+    bench.make_room("/ledgers")
+    await bench.life(after)
+
+
+@story(run)
 async def test_rot_before_a_synced_record_is_refused_with_file_and_offset(bench: Bench) -> None:
     size = await journal_of_three_groups(bench)
     rotten = size - 2 * BLOCK_BYTES  # the last group but one
