@@ -20,7 +20,7 @@ trap ended EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-nice -n 10 $pytest -n auto --slow-share=4 tests/tidy tests/unit tests/simulation
+nice -n 10 $pytest -n auto --slow-share=8 tests/tidy tests/unit tests/simulation
 # One worker more than there are cores: the attacker's ten minutes are mostly waits.
 $pytest -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder tests/integration tests/interop --ignore=tests/interop/test_speed.py
 held=0

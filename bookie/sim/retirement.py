@@ -302,10 +302,17 @@ async def collect_surplus(store: MetadataStore, bookie: BookieNode) -> int:
             held.delete_ledger(ledger_id)
             # Java's bookie forgets its fence with it. That is a danger of its own, and nothing that an evacuation does
             # makes it greater: here the entries alone go.
-            held.fence(ledger_id, digest.master_key(metadata.password), lambda error: None)
+            await bookie.node.do(_fence(held, ledger_id, digest.master_key(metadata.password)))
             removed += 1
         await store.delete(lock, ANY_VERSION)
     return removed
+
+
+async def _fence(store: EntryStore, ledger_id: LedgerId, master_key: bytes) -> None:
+    """Fence a ledger that was just deleted, and let copies come for it again: durably, as nothing else is taken under
+    its id before."""
+    await store.protect([(ledger_id, True, False, master_key)])
+    await store.flush()
 
 
 async def _held(store: EntryStore) -> list[LedgerId]:
