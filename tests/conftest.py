@@ -67,9 +67,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             return False
         return item.nodeid.startswith(always) or seeds_support.is_drawn(item.nodeid, share, seed)
 
-    left_out = [one for one in items if not is_drawn(one)]
+    drawn, left_out = [], []
+    for one in items:
+        (drawn if is_drawn(one) else left_out).append(one)
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [one for one in items if is_drawn(one)]
+    items[:] = drawn
 
 
 @pytest.hookimpl(wrapper=True)

@@ -197,6 +197,11 @@ def _end_of(reader: LedgerReader) -> str:
     )
 
 
+def password_bytes(text: str) -> bytes:
+    """Return a ledger's password as it was typed, whatever its bytes."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def _confirmed(reader: LedgerReader) -> str:
     last = reader.last_confirmed
     return f"up to entry {last}" if last >= 0 else "and none is confirmed yet"
@@ -207,7 +212,7 @@ async def _open(client: Client, arguments: argparse.Namespace, *, ends_it: bool)
     password = arguments.password
     return await opened(
         ids.parse_ledger_id(arguments.ledger),
-        (password or "").encode("utf-8", "surrogateescape"),
+        password_bytes(password or ""),
         administrative=password is None,
     )
 
@@ -311,7 +316,7 @@ def shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
         "write_quorum": checks.size(arguments.write_quorum, "--write-quorum"),
         "ack_quorum": checks.size(arguments.ack_quorum, "--ack-quorum"),
         "digest_type": DigestType[arguments.digest],
-        "password": arguments.password.encode("utf-8", "surrogateescape"),
+        "password": password_bytes(arguments.password),
         "custom": _custom(arguments.custom),
     }
 

@@ -103,7 +103,7 @@ async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads
     bookie_id, ledgers = ids.parse_bookie_id(arguments.bookie), client.shared.ledgers
     await bookie_list.check_known(ledgers.store, ledgers.root, bookie_id, "nobody registered by it")
     ledger_id = await client.shared.ledgers.next_id()
-    digest = Digest(DigestType[arguments.digest], arguments.password.encode("utf-8", "surrogateescape"))
+    digest = Digest(DigestType[arguments.digest], ledger.password_bytes(arguments.password))
     length = 0
     for number, payload in enumerate(payloads):
         length += len(payload)
@@ -120,7 +120,7 @@ async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads
 
 
 async def _compare(client: Client, arguments: argparse.Namespace, writer: LedgerWriter, payloads: list[bytes]) -> None:
-    async with await client.open(writer.id, arguments.password.encode("utf-8", "surrogateescape")) as reader:
+    async with await client.open(writer.id, ledger.password_bytes(arguments.password)) as reader:
         found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)]
     if found != payloads:
         raise errors.StorageFailed(
@@ -157,7 +157,7 @@ async def _read(client: Client, writer: LedgerWriter, arguments: argparse.Namesp
     began_ns = time.perf_counter_ns()
     count = 0
     with output.progress("reading", arguments.entries) as done:
-        async with await client.open(writer.id, arguments.password.encode("utf-8", "surrogateescape")) as reader:
+        async with await client.open(writer.id, ledger.password_bytes(arguments.password)) as reader:
             async for _ in reader.read_stream(0, arguments.entries - 1):
                 count += 1
                 done(1)

@@ -503,8 +503,7 @@ class EntryStore:
         partition = self._partition(ledger_id)
         if partition.table.find(ledger_id) is None:
             return
-        has_journaled = partial(partition.table.journal_has_all, ledger_id)
-        waits = self._journal(ledger_id).after_pending(lambda _: has_journaled())
+        waits = self._journal(ledger_id).after_pending(lambda _: partition.table.journal_has_all(ledger_id))
         partition.delete(ledger_id, is_journaled=not waits)
         self.stats.ledgers_deleted += 1
 

@@ -2,6 +2,7 @@
 
 import logging
 
+from bookie_operator.evidence.facts import Door
 from bookie_operator.execute.hand import Hand, obstacle
 from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.kube import KubeError
@@ -69,27 +70,27 @@ class Departures:
     async def _retire(self, namespace: str, action: RetireBookie) -> str:
         """Flush a bookie that no ledger names, and lower the number of its StatefulSet; return why not, or "". Raises
         BookieUnreachable."""
-        why = await self._hand.flush(action.bookie, action.pod_uid, action.door, action.epoch, is_sealed=True)
         # CRASH: the number is lowered only after the flush said yes.
-        self._hand.after_write(f"flush of {action.bookie}")
-        if why:
-            return why
-        _, why = await self._hand.scale(namespace, action.scale)
+        if not (why := await self._flush(action, action.door)):
+            _, why = await self._hand.scale(namespace, action.scale)
         return why
 
     async def _remove(self, namespace: str, action: RemoveBookie) -> str:
         """Flush a bookie of a pool whose StatefulSet is away, and delete its pod; return why not, or "". Raises
         BookieUnreachable."""
         if action.door is not None:
-            why = await self._hand.flush(action.bookie, action.pod_uid, action.door, action.epoch, is_sealed=True)
             # CRASH: the pod goes only after the flush said yes.
-            self._hand.after_write(f"flush of {action.bookie}")
-            if why:
+            if why := await self._flush(action, action.door):
                 return why
             self._hand.may_write()  # the flush took its time
         # CRASH: exactly the pod that was seen; what changed since is looked at anew.
         pod = DeleteChild("Pod", action.bookie, action.pod_uid, action.resource_version, "it leaves its pool")
         return await self._take(namespace, action, pod)
+
+    async def _flush(self, action: RetireBookie | RemoveBookie, door: Door) -> str:
+        why = await self._hand.flush(action.bookie, action.pod_uid, door, action.epoch, is_sealed=True)
+        self._hand.after_write(f"flush of {action.bookie}")
+        return why
 
     async def _detach(self, namespace: str, action: DetachPool) -> str:
         """Delete a StatefulSet around its pods; return why not, or ""."""

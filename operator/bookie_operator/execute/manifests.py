@@ -60,28 +60,24 @@ def resized(namespace: str, action: ResizeClaim) -> Manifest:
 
 def status_of(cluster: ClusterRef, status: BookieClusterStatus) -> Manifest:
     """Return what stores `status`, if nobody touched the resource since it was read."""
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
-        "metadata": {
-            "name": cluster.name,
-            "namespace": cluster.namespace,
-            "resourceVersion": cluster.resource_version,
-        },
-        "status": status.dump(),
+    metadata = {
+        "name": cluster.name,
+        "namespace": cluster.namespace,
+        "resourceVersion": cluster.resource_version,
     }
+    return _status(names.KIND, metadata, status)
 
 
 def operation_status(operation: BookieOperation, status: OperationStatus) -> Manifest:
     """Return what stores the status of an operation, only over the version that was read."""
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.OPERATION_KIND,
-        "metadata": {
-            "name": operation.name,
-            "namespace": operation.namespace,
-            "uid": operation.uid,
-            "resourceVersion": operation.resource_version,
-        },
-        "status": status.dump(),
+    metadata = {
+        "name": operation.name,
+        "namespace": operation.namespace,
+        "uid": operation.uid,
+        "resourceVersion": operation.resource_version,
     }
+    return _status(names.OPERATION_KIND, metadata, status)
+
+
+def _status(kind: str, metadata: Manifest, status: BookieClusterStatus | OperationStatus) -> Manifest:
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": metadata, "status": status.dump()}
