@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from bookie.base import ids
 from bookie.base.ids import BookieId
 from bookie.cli import autorecovery_explain, autorecovery_maintenance, autorecovery_run, bookie_list, output, where
-from bookie.client import cluster
 from bookie.client.repair import queue_progress
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.queue_progress import Progress
@@ -58,8 +57,7 @@ def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentPars
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
-    async with where.store(arguments) as (store, uri, _):
-        await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
+    async with where.cluster(arguments) as (store, uri, _):
         return await work(AutoRecovery(store, uri.root), arguments) or 0
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from bookie.base import errors, ids
 from bookie.cli import bookie_list, output, where, who
-from bookie.client import cluster
 from bookie.client.repair.maintenance import Maintenance
 from bookie.metadata.maintenance import MaintenanceLease
 
@@ -35,8 +34,7 @@ async def run(arguments: argparse.Namespace) -> int:
         raise errors.BadInput("say how long the bookie is under maintenance (--seconds), or that it is over (--end)")
     if not arguments.bookie and (arguments.end or arguments.seconds is not None):
         raise errors.BadInput("which bookie? `bookie cluster list-bookies` shows them")
-    async with where.store(arguments) as (store, uri, _):
-        await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
+    async with where.cluster(arguments) as (store, uri, _):
         leases = Maintenance(store, uri.root)
         if not arguments.bookie:
             output.rows(arguments, await rows(leases), _COLUMNS)

@@ -45,8 +45,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 
 
 async def run_list(arguments: argparse.Namespace) -> int:
-    async with where.store(arguments) as (store, uri, _):
-        await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
+    async with where.cluster(arguments) as (store, uri, _):
         found = await bookie_list.list_bookies(store, uri.root)
     found = [bookie for bookie in found if not arguments.state or bookie["state"] in arguments.state]
     if arguments.space:
@@ -67,8 +66,8 @@ async def run_init(arguments: argparse.Namespace) -> int:
 
 
 async def run_show(arguments: argparse.Namespace) -> int:
-    async with where.store(arguments) as (store, uri, _):
-        instance_id = await cluster.existing_instance_id(store, uri.root)
+    async with where.cluster(arguments) as (store, uri, _):
+        instance_id = await cluster.instance_id(store, uri.root)
         layout = await cluster.open_layout(store, uri)
         bookies = await bookie_list.list_bookies(store, uri.root)
     counts = {state: sum(bookie["state"] == state for bookie in bookies) for state in bookie_list.STATES}

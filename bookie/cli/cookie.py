@@ -63,8 +63,7 @@ def _verb(verbs: Any, name: str, text: str, work: Verb | None, *, bookie: bool =
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
-    async with where.store(arguments) as (store, uri, _):
-        await clusters.existing_instance_id(store, uri.root)  # raises NoCluster
+    async with where.cluster(arguments) as (store, uri, _):
         return await work(store, uri, arguments)
 
 

@@ -263,10 +263,10 @@ async def _check(client: Client, arguments: argparse.Namespace) -> int:
             f" must have, and nothing was looked at: close it first (`bookie ledger recover {ledger_id}`)"
         )
         return output.EXIT_OF[output.NOT_KNOWN]
-    found = await replicas.check(client, ledger_id, reads=arguments.read, listed=listed)
+    found = await replicas.check(client, metadata, ledger_id, reads=arguments.read, listed=listed)
     output.rows(arguments, found, replicas.COLUMNS)
     outcome, said = replicas.sentence(ledger_id, found, reads=arguments.read)
-    lost = (await client.metadata(ledger_id)).lost_runs()
+    lost = metadata.lost_runs()
     left_out = f"; left out: entries declared lost, {accepting_loss.ranges(lost)}" if lost else ""
     output.tell(f"{outcome}: {said}{left_out}")
     return output.EXIT_OF[outcome]

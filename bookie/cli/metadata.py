@@ -54,8 +54,8 @@ async def run_show(arguments: argparse.Namespace) -> int:
 
 
 async def run_dump(arguments: argparse.Namespace) -> int:
-    async with where.store(arguments) as (store, uri, _):
-        ledgers = await cluster.open_ledgers(store, uri, must_exist=True)
+    async with where.cluster(arguments) as (store, uri, _):
+        ledgers = await cluster.open_ledgers(store, uri)
         data = (await ledgers.stored(ids.parse_ledger_id(arguments.ledger))).data
     if arguments.output is None and arguments.json:
         output.say(arguments, {"sizeBytes": len(data), "base64": base64.b64encode(data).decode()}, "")
@@ -99,8 +99,8 @@ def describe(data: bytes, *, created_ms: int) -> dict[str, Any]:
 
 async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
-    async with where.store(arguments) as (store, uri, _):
-        ledgers = await cluster.open_ledgers(store, uri, must_exist=True)
+    async with where.cluster(arguments) as (store, uri, _):
+        ledgers = await cluster.open_ledgers(store, uri)
         found = await ledgers.stored(ledger_id)
     head = {"ledger": ledger_id, "path": ledgers.path(ledger_id), "version": found.version}
     return {**head, **describe(found.data, created_ms=found.created_ms)}
@@ -110,8 +110,8 @@ async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     with output.blamed(arguments.file):
         describe(data, created_ms=0)  # what cannot be read is not put there
-    async with where.store(arguments) as (store, uri, _):
-        ledgers = await cluster.open_ledgers(store, uri, must_exist=True)
+    async with where.cluster(arguments) as (store, uri, _):
+        ledgers = await cluster.open_ledgers(store, uri)
         version = None
         with contextlib.suppress(errors.LedgerMissing):
             version = (await ledgers.stored(ledger_id)).version

@@ -40,7 +40,7 @@ async def run(arguments: argparse.Namespace) -> int:
     async with where.store(arguments) as (connected, uri, _):
         store = with_acls(connected)
         with contextlib.suppress(errors.MetadataDenied):  # which is what this command is asked about
-            await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
+            await cluster.check_exists(store, uri.root)
         found = [each async for each in _walk(store, uri.root)]
         wrong = [path for path, acl, is_right in found if acl != _DENIED and not is_right]
         if arguments.fix and wrong:

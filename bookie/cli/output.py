@@ -152,6 +152,11 @@ def is_there(path: str | Path) -> bool:
     return True
 
 
+def is_folder(path: Path) -> bool:
+    """Return True when a folder is at `path`. Raises BadInput where we may not see it."""
+    return is_there(path) and path.is_dir()
+
+
 def read_if_there(path: Path) -> bytes | None:
     """Return the content of a bookie's file; None where there is none. Raises BadInput where we may not see it."""
     try:

@@ -29,8 +29,7 @@ def add_parser(verbs: Any) -> None:
 async def run(arguments: argparse.Namespace) -> int:
     """Exit code 0: nothing names it. 1: something does, or may. 3: the cluster does not know such a bookie."""
     bookie_id = ids.parse_bookie_id(arguments.bookie)
-    async with where.store(arguments) as (store, uri, world):
-        await cluster.existing_instance_id(store, uri.root)  # raises NoCluster
+    async with where.cluster(arguments) as (store, uri, world):
         found = await Survey(bookie_id, world.clock).finish(await cluster.open_ledgers(store, uri))
         if not found.count:
             await bookie_list.check_known(store, uri.root, bookie_id)

@@ -95,19 +95,16 @@ def owed(metadata: LedgerMetadata, bookie_id: BookieId, first: int, last: int | 
     return found
 
 
-async def check(client: Client, ledger_id: LedgerId, *, reads: bool, listed: str) -> list[dict[str, Any]]:
-    """Return a row for each bookie of each segment: how many entries it should hold, and how many it lists. Raises
-    BadInput unless closed.
+async def check(
+    client: Client, metadata: LedgerMetadata, ledger_id: LedgerId, *, reads: bool, listed: str
+) -> list[dict[str, Any]]:
+    """Return a row for each bookie of each segment of a closed ledger: how many entries it should hold, and how many it
+    lists.
 
     A list comes from the bookie's index: it proves which entries are missing, and nothing about their bytes. `reads`:
     also read every entry and verify its digest. `listed`: the outcome of a share that is listed and was not read.
     `missing` None: the bookie did not say.
     """
-    metadata = await client.metadata(ledger_id)
-    if not metadata.is_closed:
-        raise errors.BadInput(
-            f"ledger {ledger_id} is {metadata.state.name}: it has no end yet; close it first (`bookie ledger recover`)"
-        )
     rows: list[dict[str, Any]] = []
     owed = {segment.first_entry: list[IdRange]() for segment in metadata.segments}
     for segment, first, end in metadata.owed_ranges():

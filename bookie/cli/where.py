@@ -145,7 +145,7 @@ def data_beside(arguments: argparse.Namespace) -> str:
 
 
 @contextlib.contextmanager
-def _telling_of_data(arguments: argparse.Namespace) -> "Iterator[None]":
+def _telling_of_data(arguments: argparse.Namespace, uri: str) -> "Iterator[None]":
     """Where directories hold data, replace an error's advice to make a cluster."""
     try:
         yield
@@ -155,7 +155,7 @@ def _telling_of_data(arguments: argparse.Namespace) -> "Iterator[None]":
         except errors.BadInput as unseen:  # it may hold data: nobody is advised to make a cluster
             reason = str(unseen)
         if reason:
-            raise errors.RefusedToStart(f"there is no cluster at this URI, but {reason}") from None
+            raise errors.RefusedToStart(f"there is no cluster at {uri}, but {reason}") from None
         raise error from None
 
 
@@ -167,8 +167,9 @@ async def client(arguments: argparse.Namespace, *, session_ms: int = SESSION_MS)
     loaded = settings.load(arguments)
     options = security_settings.client_options(loaded)
     options["metadata_security"] = metadata_access.security(loaded)
-    with _telling_of_data(arguments):
-        async with connect.connect(uri_of(arguments), session_timeout_ms=session_ms, **options) as connected:
+    uri = uri_of(arguments)
+    with _telling_of_data(arguments, uri):
+        async with connect.connect(uri, session_timeout_ms=session_ms, **options) as connected:
             yield connected
 
 
@@ -176,8 +177,8 @@ async def client(arguments: argparse.Namespace, *, session_ms: int = SESSION_MS)
 async def store(
     arguments: argparse.Namespace,
 ) -> AsyncIterator[tuple[MetadataStore, MetadataUri, World]]:
-    """Open the cluster's metadata store; give the store, the cluster's root in it, and the world that connects to
-    it."""
+    """Open the metadata store of a cluster that need not exist yet; give the store, the cluster's root in it, and the
+    world that connects to it."""
     from bookie.runtime.world import open_world
 
     uri = uri_of(arguments)
@@ -186,7 +187,19 @@ async def store(
     async with open_world(metadata_security=security) as world:
         connected = await world.metadata_stores.connect(uri, session_timeout_ms=SESSION_MS)
         try:
-            with _telling_of_data(arguments):
+            with _telling_of_data(arguments, uri):
                 yield connected, parsed, world
         finally:
             await connected.close()
+
+
+@contextlib.asynccontextmanager
+async def cluster(
+    arguments: argparse.Namespace,
+) -> AsyncIterator[tuple[MetadataStore, MetadataUri, World]]:
+    """As `store`, of a cluster that exists. Raises NoCluster."""
+    from bookie.client import cluster as clusters
+
+    async with store(arguments) as (connected, uri, world):
+        await clusters.check_exists(connected, uri.root)
+        yield connected, uri, world

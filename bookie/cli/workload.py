@@ -108,7 +108,7 @@ def run_workload(arguments: argparse.Namespace) -> int:
 def run_writers(arguments: argparse.Namespace) -> int:
     """Be one writer process."""
     check_orders(arguments)
-    if not (output.is_there(arguments.log) and arguments.log.is_dir()):
+    if not output.is_folder(arguments.log):
         raise errors.BadInput(f"there is no folder {arguments.log}: `bookie workload run --log` makes it")
     with _log_of(arguments):
         asyncio.run(supervisor.write(run_of(arguments), arguments.plans.split(","), lambda: _client(arguments)))
@@ -154,7 +154,7 @@ def _client(arguments: argparse.Namespace) -> AbstractAsyncContextManager[Client
 
 def run_stop(arguments: argparse.Namespace) -> int:
     """Ask the run on this log to stop, and wait until it has stopped."""
-    if not (output.is_there(arguments.log) and arguments.log.is_dir()):
+    if not output.is_folder(arguments.log):
         output.tell(f"bookie workload: there is no folder {arguments.log}: name the one that `run --log` had")
         return EXIT_NOT_FOUND
     with _log_of(arguments):

@@ -94,12 +94,11 @@ async def instance_id(store: MetadataStore, root: str) -> str:
     return found or ""
 
 
-async def existing_instance_id(store: MetadataStore, root: str) -> str:
-    """As `instance_id`. Raises NoCluster also when what is at `root` is no cluster's: for people, who mistype it."""
-    found = await instance_id(store, root)
-    if not found and not paths.holds_cluster(await find_children(store, root)):
+async def check_exists(store: MetadataStore, root: str) -> None:
+    """Raise NoCluster when there is nothing at `root`, or what is there is no cluster's: for people, who mistype it. A
+    bookie that finds its cluster emptied asks `instance_id`, is held, and waits."""
+    if not paths.holds_cluster(await find_children(store, root)):
         raise _no_cluster(root)
-    return found
 
 
 async def open_layout(
@@ -107,19 +106,18 @@ async def open_layout(
 ) -> LayoutKind:
     """Return the layout of this cluster's ledgers; record it if it is not recorded yet. Raises RefusedToStart when
     `uri` asks for another layout, or when there are ledgers but no record: in a wrong layout every ledger would look
-    deleted, and bookies would drop its entries. `is_new`: we made this cluster just now. `must_exist`: raise
-    NoCluster where what is at the root is no cluster's (a bookie that finds its cluster emptied is held, and waits)."""
+    deleted, and bookies would drop its entries. `is_new`: we made this cluster just now. `must_exist`: nothing is
+    recorded where `check_exists` finds no cluster."""
     wanted = uri.kind or LayoutKind.HIERARCHICAL
     path = paths.layout(uri.root)
     for _ in range(_ATTEMPTS):
         found = await find_data(store, path)
         if found is not None:
             break
+        if must_exist:
+            await check_exists(store, uri.root)
         try:
-            names = await store.children(uri.root)
-            if must_exist and not paths.holds_cluster(names):
-                raise _no_cluster(uri.root)
-            if not is_new and paths.holds_ledgers(names):
+            if not is_new and paths.holds_ledgers(await store.children(uri.root)):
                 raise errors.RefusedToStart(
                     f"{path} is gone from the metadata store, and ledgers are there: restore that record (of another "
                     f"cluster of the same kind, or from a backup); {wanted.value} is no more than a guess"

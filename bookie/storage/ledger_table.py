@@ -15,6 +15,7 @@ from bookie.ports.ordered_store import DeleteRow
 from bookie.storage import index as index_module
 from bookie.storage import ledgers
 from bookie.storage.doubt import Doubt
+from bookie.storage.going import Going
 from bookie.storage.index import Index
 from bookie.storage.ledgers import DOUBT, GIVEN_UP, GOING, LIMBO, NAMED_AGAIN, QUIET, STATE_LOST, UNKNOWN_LAST, Ledger
 
@@ -34,11 +35,7 @@ class LedgerTable:
         self.flushing: dict[LedgerId, Ledger] = {}
         self.deleted: dict[LedgerId, None] = {}
         self.deleting: dict[LedgerId, None] = {}
-        # Deleted, and a crash would bring them back: from the index, or from the journal where that is behind the mark.
-        # The value tells whether all that was put into the journal of them is durable.
-        self._going: dict[LedgerId, bool] = {}
-        self._almost_gone: dict[LedgerId, None] = {}  # those of them that the running (or failed) checkpoint ends
-        self._is_hastened = False
+        self.going = Going()
         self.quarantined: dict[LedgerId, str] = {}  # and why
         self._released: dict[LedgerId, None] = {}  # the index says still that they are quarantined
         self.doubt = Doubt()
@@ -85,26 +82,10 @@ class LedgerTable:
         """Return True when the ledger is here, or a crash would bring it back: its deletion is not durable."""
         return not self.is_in_index(ledger_id) or self.is_here(ledger_id)
 
-    def is_going(self, ledger_id: LedgerId) -> bool:
-        """Return True when a crash would bring back what was deleted under this id: nothing durable may be begun under
-        it. With the same key nobody could tell the entries of two ledgers apart."""
-        return ledger_id in self._going
-
-    def hasten(self) -> bool:
-        """Return True when a checkpoint should be asked for, as somebody waits for a deletion: once for each."""
-        is_news = not self._is_hastened
-        self._is_hastened = True
-        return is_news
-
-    def journal_has_all(self, ledger_id: LedgerId) -> None:
-        """Note that nothing of a deleted ledger is on its way to the journal any more."""
-        if ledger_id in self._going:
-            self._going[ledger_id] = True
-
     def create(self, ledger_id: LedgerId, master_key: bytes) -> Ledger:
         """Create a ledger that `find` did not find."""
         ledger = self.known[ledger_id] = self.dirty[ledger_id] = Ledger(ledger_id, master_key)
-        if ledger_id in self._going:
+        if ledger_id in self.going:
             ledger.flags |= GOING
         if self.doubt.rest:
             self._mark_doubted(ledger)
@@ -124,8 +105,7 @@ class LedgerTable:
         self.flushing.pop(ledger_id, None)
         self._quiet.pop(ledger_id, None)
         self.deleted[ledger_id] = None
-        self._almost_gone.pop(ledger_id, None)
-        self._going[ledger_id] = is_journaled
+        self.going.add(ledger_id, is_journaled=is_journaled)
 
     async def walk(self) -> AsyncGenerator[LedgerId, None]:
         """Yield every ledger that is known from this call to the end; other tasks run between slices. May include
@@ -273,9 +253,7 @@ class LedgerTable:
         assert not self.deleting
         self.flushing, self.dirty = self.dirty, {}
         self.deleting, self.deleted = self.deleted, {}
-        # The mark that this checkpoint earns is past all that the journal has of these.
-        self._almost_gone = {ledger_id: None for ledger_id, is_journaled in self._going.items() if is_journaled}
-        self._is_hastened = False
+        self.going.rotate()
 
     def rows_of(self, batch: Sequence[Ledger]) -> list[tuple[bytes, bytes]]:
         """Return the rows to write for these ledgers, from their present state."""
@@ -307,11 +285,9 @@ class LedgerTable:
             del self._released[ledger_id]
         self.flushing = {}
         self.deleting = {}
-        for ledger_id in self._almost_gone:
-            del self._going[ledger_id]
+        for ledger_id in self.going.flushed():
             if ledger_id in self.known:
                 self.known[ledger_id].flags &= ~GOING
-        self._almost_gone = {}
 
     def join_deleted(self) -> None:
         """Hand what was deleted since `rotate` to that checkpoint too, which has put nothing into the index yet. A

@@ -31,7 +31,7 @@ DOUBT = 8  # in memory alone, from the doubt of the index (`ledger_table`): not 
 GIVEN_UP = 16
 NAMED_AGAIN = 32  # and its record has named this bookie since: a list tells what is here, so that repairs find the rest
 QUIET = 64  # in memory alone: nothing has come for it since somebody began to watch (`ledger_table`)
-# In memory alone: made while what was deleted under its id would come back with a crash (`LedgerTable.is_going`).
+# In memory alone: made while what was deleted under its id would come back with a crash (`going`).
 GOING = 128
 _STORED = FENCED | STATE_LOST | LIMBO | GIVEN_UP | NAMED_AGAIN
 EXPLICIT_LAC_MIN_SIZE = _LAC.size

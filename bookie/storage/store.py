@@ -503,7 +503,7 @@ class EntryStore:
         partition = self._partition(ledger_id)
         if partition.table.find(ledger_id) is None:
             return
-        waits = self._journal(ledger_id).after_pending(lambda _: partition.table.journal_has_all(ledger_id))
+        waits = self._journal(ledger_id).after_pending(lambda _: partition.table.going.journal_has_all(ledger_id))
         partition.delete(ledger_id, is_journaled=not waits)
         self.stats.ledgers_deleted += 1
 
@@ -640,7 +640,7 @@ class EntryStore:
     def may_hold(self, ledger_id: LedgerId) -> bool:
         """Return True when this bookie knows anything of the ledger, or cannot tell, or would know it again after a
         crash."""
-        is_going = self._partition(ledger_id).table.is_going(ledger_id)
+        is_going = ledger_id in self._partition(ledger_id).table.going
         return is_going or self.facts(ledger_id) is not None or self.is_in_doubt(ledger_id)
 
     def usage(self) -> Usage:
@@ -789,9 +789,9 @@ class EntryStore:
             raise errors.BadRequest(f"ledger id {ledger_id} is negative")
         if ledger is not None and not ledger.allows(master_key):
             raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
-        if partition.table.is_going(ledger_id):
+        if ledger_id in partition.table.going:
             # CRASH: what is acknowledged now would stand beside the entries that come back.
-            if partition.table.hasten():
+            if partition.table.going.hasten():
                 self._checkpointer.request()
             raise errors.TooManyRequests(f"a ledger {ledger_id} was deleted here, not durably yet; try again")
         if ledger is not None and (ledger.master_key or not master_key):

@@ -71,7 +71,8 @@ async def test_a_ledger_check_of_living_dead_and_rotten_bookies(fleet: SimCluste
     await client(writer.close())
 
     async def checked(one: Client, *, reads: bool) -> list[str]:
-        return [row["outcome"] for row in await replicas.check(one, writer.id, reads=reads, listed=output.NOT_KNOWN)]
+        rows = await replicas.check(one, writer.metadata, writer.id, reads=reads, listed=output.NOT_KNOWN)
+        return [row["outcome"] for row in rows]
 
     assert await client(checked(client.client, reads=False)) == ["not known"] * 3
     assert await client(checked(client.client, reads=True)) == ["whole"] * 3
@@ -211,10 +212,15 @@ class Liar:
         raise errors.NoSuchEntry("not here")
 
 
+async def checked(liar: Any) -> list[dict[str, Any]]:
+    metadata = await liar.metadata(LedgerId(7))
+    return await replicas.check(liar, metadata, LedgerId(7), reads=True, listed=output.LISTED)
+
+
 def test_a_ledger_check_of_a_record_and_lists_beyond_measure_ends_and_names_the_first_missing() -> None:
     liar: Any = Liar()
 
-    rows = asyncio.run(replicas.check(liar, LedgerId(7), reads=True, listed=output.LISTED))
+    rows = asyncio.run(checked(liar))
 
     assert [row["outcome"] for row in rows] == ["damage"] * 3
     assert sum(row["expected"] for row in rows) == 2 * 2**40
@@ -226,7 +232,7 @@ def test_a_ledger_check_reads_no_list_that_cannot_be_true_to_its_end() -> None:
     liar: Any = Liar()
     liar.last = 2**31 - 1
 
-    rows = asyncio.run(replicas.check(liar, LedgerId(7), reads=True, listed=output.LISTED))
+    rows = asyncio.run(checked(liar))
 
     assert [row["outcome"] for row in rows] == ["damage"] * 3
     assert all("and does not have it" in row["problem"] for row in rows)

@@ -23,7 +23,7 @@ def test_a_cluster_is_made_at_any_depth() -> None:
         world = machine.begin()
         store = await world.metadata_stores.connect(DEEP)
         made = await cluster.format_cluster(store, DEEP, world.entropy)
-        assert await cluster.existing_instance_id(store, "/a/b/c") == made
+        assert await cluster.instance_id(store, "/a/b/c") == made
 
     machine.run(story)
 
@@ -36,7 +36,7 @@ def test_what_else_is_in_the_metadata_store_is_no_empty_cluster_and_stays_as_it_
         await store.create("/ledgers/quota", b"", parents=True)
 
         with pytest.raises(errors.NoCluster, match="no cluster at /ledgers"):
-            await cluster.existing_instance_id(store, "/ledgers")
+            await cluster.check_exists(store, "/ledgers")
         with pytest.raises(errors.NoCluster, match="no cluster at /ledgers"):
             await cluster.open_ledgers(store, paths.parse_uri(URI), must_exist=True)
         assert await find(store, paths.layout("/ledgers")) is None
@@ -52,7 +52,8 @@ def test_a_cluster_from_before_instance_ids_is_one(left: str) -> None:
         store = await _connected(machine)
         await store.create(f"/ledgers/{left}", b"", parents=True)
 
-        assert await cluster.existing_instance_id(store, "/ledgers") == ""
+        await cluster.check_exists(store, "/ledgers")
+        assert await cluster.instance_id(store, "/ledgers") == ""
         assert await cluster.open_ledgers(store, paths.parse_uri(URI), must_exist=True)
 
     machine.run(story)

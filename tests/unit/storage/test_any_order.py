@@ -222,7 +222,7 @@ class StoreMachine(RuleBasedStateMachine):
     def is_refused(self, ledger: LedgerModel, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Return True when a crash may bring back what was deleted under the id; then see `work` refused."""
         ledger_id = LedgerId(ledger.ledger_id)
-        if not self.store.partitions[0].table.is_going(ledger_id):
+        if ledger_id not in self.store.partitions[0].table.going:
             return False
         with pytest.raises(errors.TooManyRequests):
             self.run(work())
@@ -320,7 +320,7 @@ class StoreMachine(RuleBasedStateMachine):
     ) -> None:
         """`is_second`: another client asked for the same a moment ago, and has no answer yet."""
         ledger = self.ledgers[ledger_id]
-        if self.store.partitions[0].table.is_going(LedgerId(ledger_id)):
+        if LedgerId(ledger_id) in self.store.partitions[0].table.going:
             return
         for outcome in [Outcome()] * is_second + [LastWord(self.bench, how)]:
             if is_fence:
