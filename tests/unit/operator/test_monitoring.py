@@ -57,6 +57,18 @@ def test_each_alert_says_what_to_do(alert: str) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning")
 
 
+def test_what_a_bookie_cannot_mend_by_itself_wakes_somebody() -> None:
+    told = {
+        "bookie_ledger_directories_failed",
+        "bookie_ledgers_quarantined",
+        "bookie_storage_journal_files_stuck",
+        "bookie_storage_scrub_bad",
+    }
+    watched = {name for rule in ALERTS for name in told if name in rule["expr"]}
+
+    assert watched == told
+
+
 def test_the_pages_tables_are_as_the_code_says() -> None:
     assert operator_page.with_tables(PAGE) == PAGE, "make crds"
 
