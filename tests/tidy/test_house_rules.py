@@ -144,6 +144,22 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert not broken, f"{page.relative_to(ROOT)}: {broken}"
 
 
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_merge_was_left_in_the_middle() -> None:
+    mark = re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE)
+    found = [
+        str(path.relative_to(ROOT))
+        for path in tracked()
+        if mark.search(path.read_text(encoding="utf-8", errors="replace"))
+    ]
+
+    assert not found, f"marks of a merge that nobody ended: {found}"
+
+
 def test_no_path_of_a_machine_and_no_registry_is_named() -> None:
     # Spelled in pieces, so that this file does not find itself.
     forbidden = [
@@ -153,11 +169,9 @@ def test_no_path_of_a_machine_and_no_registry_is_named() -> None:
         "files.python" + "hosted",
         "repo1.maven" + ".org",
     ]
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    tracked = [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
     found = [
         f"{path.relative_to(ROOT)}: {word}"
-        for path in tracked
+        for path in tracked()
         if path.suffix in {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".java", ".proto", ".xml", ""}
         for word in forbidden
         if word in path.read_text(encoding="utf-8", errors="replace")

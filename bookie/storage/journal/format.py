@@ -182,16 +182,25 @@ def is_synced_beyond(data: bytes, offset: int, seed: int, *, checked_bytes_max: 
     """Return True when a valid record after `offset` belongs to a group that began later: then the bytes at `offset`
     were synced, perhaps acknowledged, and have rotted. False: they may be the torn tail of the last group, which was
     never acknowledged."""
-    position = data.find(_MARK, offset)
     left = checked_bytes_max
+    for start in _heads_after(data, offset):
+        size, group_start, *_ = _HEAD.unpack_from(data, start + _CRC.size)
+        if not offset < group_start <= start or size > len(data) - start:
+            continue  # whatever it is, it proves nothing: nothing is summed up for it
+        if size > BLOCK_BYTES:
+            if size > left:
+                continue
+            left -= size
+        if unpack_record(data, start, seed) is not None:
+            return True
+    return False
+
+
+def _heads_after(data: bytes, offset: int) -> Iterator[int]:
+    """Yield where a whole record head may begin after `offset`: each place whose mark is right."""
+    position = data.find(_MARK, offset)
     while position >= 0:
         start = position - _MARK_OFFSET
-        if start > offset and start + RECORD_HEAD_SIZE <= len(data):
-            size, group_start, *_ = _HEAD.unpack_from(data, start + _CRC.size)
-            is_small = size <= BLOCK_BYTES
-            if offset < group_start <= start and size <= len(data) - start and (is_small or size <= left):
-                left -= 0 if is_small else size
-                if unpack_record(data, start, seed) is not None:
-                    return True
+        if offset < start <= len(data) - RECORD_HEAD_SIZE:
+            yield start
         position = data.find(_MARK, position + 1)
-    return False

@@ -147,6 +147,29 @@ def test_a_synced_record_is_found_behind_heads_of_a_payload(size: int) -> None:
     assert journal_format.is_synced_beyond(bytes(START) + torn + record(b"b" * size, group=start), START - 1, SEED)
 
 
+@pytest.mark.parametrize("what", ["beyond the end", "of a later group", "of an earlier group"])
+def test_heads_that_prove_nothing_take_nothing_from_what_may_be_summed_up(what: str) -> None:
+    size = 3 * BLOCK_BYTES
+    claimed, group = {
+        "beyond the end": (5 * size, START + 1),
+        "of a later group": (BLOCK_BYTES + 1, START + 64 * KIB),
+        "of an earlier group": (BLOCK_BYTES + 1, START),
+    }[what]
+    heads = 100 * struct.pack(">IIIB3sqq", 0, claimed, group, journal_format.ENTRY, b"BKR", 3, 4)
+    large = record(b"b" * size, group=START + len(heads))
+    data = bytes(START) + heads + large
+
+    too_little_after_one = claimed + size - 1
+    assert journal_format.is_synced_beyond(data, START, SEED, checked_bytes_max=too_little_after_one)
+
+
+@pytest.mark.parametrize("kept", range(1, 32))
+def test_a_head_that_the_end_of_a_file_cut_proves_nothing(kept: int) -> None:
+    data = bytes(START + 100) + record(b"b", group=START + 100)[:kept]
+
+    assert not journal_format.is_synced_beyond(data, START, SEED)
+
+
 def test_however_many_heads_were_checked_a_small_record_proves_it_and_so_does_each_padding() -> None:
     large = record(b"b" * (BLOCK_BYTES + 1), group=START + 100)
     padding = journal_format.pack_padding(SEED, START + 100, len(large))
