@@ -1,19 +1,21 @@
 """Compaction: what lives moves, what is dead goes, and nobody who reads meanwhile notices."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
 
 from bookie.base import errors
+from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, LedgerId
-from bookie.ports.disk import BLOCK_BYTES
+from bookie.ports.disk import BLOCK_BYTES, Buffer
 from bookie.sim.node import ProcessEnd
 from bookie.storage.collect import collector, survey
 from bookie.storage.collect.compactor import Compacted, Compactor, keep_copies
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
-from bookie.storage.entrylog.logs import EntryLogs
+from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
 from bookie.storage.store import EntryStore
 from storage_support import Bench, entry, put, run
 from story_support import story
@@ -89,6 +91,16 @@ async def test_a_log_above_the_threshold_waits_for_the_major_run(bench: Bench) -
     await bench.life(work)
 
 
+async def put_half_dead(bench: Bench, store: EntryStore) -> None:
+    """One more full log, of which a half is live."""
+    await bench.put_all(store, LIVE, range(20, 25), payload=BIG)
+    await bench.put_all(store, DEAD, range(5), payload=BIG)
+    await store.flush()
+    await bench.put_all(store, 9, [1])
+    await store.flush()
+    await collector.collect(store, is_dead)
+
+
 @story(run, small)
 async def test_runs_come_when_they_are_due_and_not_before(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:
@@ -103,6 +115,15 @@ async def test_runs_come_when_they_are_due_and_not_before(bench: Bench) -> None:
         assert done is not None
         assert done.logs == 2
         assert await driver.run() is None
+        await bench.simulation.loop.sleep_ns(540 * 10**9)
+        assert await driver.run() is not None, "the major one"
+        await bench.simulation.loop.sleep_ns(59 * 10**9)
+        assert await driver.run() is None, "it counts as a minor one too"
+        await bench.simulation.loop.sleep_ns(10**9)
+        await put_half_dead(bench, store)
+        done = await driver.run()
+        assert done is not None
+        assert done.logs == 0, "a minor one, for which too much of that log lives: the next major one has its own time"
 
     await bench.life(work)
 
@@ -501,5 +522,127 @@ async def test_a_log_that_holds_a_quarantined_ledger_is_kept(bench: Bench) -> No
 
         assert (done.logs, done.logs_damaged, done.entries) == (0, 2, 2)
         assert await bench.read(store, LIVE, 0) == entry(LIVE, 0, payload=BIG)
+
+    await bench.life(work)
+
+
+class FailingLogs:
+    """The logs of a directory: a read fails with `error` where `where` says so of the asked entries. None goes."""
+
+    def __init__(self, logs: EntryLogs, error: BookieError, where: Callable[[list[EntryId]], bool]) -> None:
+        self._logs = logs
+        self._error = error
+        self._where = where
+        self.asked: list[list[EntryId]] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._logs, name)
+
+    async def read_many(self, log_id: int, places: Sequence[EntryPlace]) -> Sequence[Buffer | None]:
+        self.asked.append([place.entry_id for place in places])
+        if self._where(self.asked[-1]):
+            raise self._error
+        return await self._logs.read_many(log_id, places)
+
+    async def remove(self, log_id: int) -> None:
+        raise self._error
+
+
+def with_failing(store: EntryStore, error: BookieError, where: Callable[[list[EntryId]], bool]) -> FailingLogs:
+    partition = store.partitions[0]
+    failing = FailingLogs(partition.logs, error, where)
+    partition.logs = cast(EntryLogs, failing)
+    return failing
+
+
+async def three_live_ones(bench: Bench, store: EntryStore) -> None:
+    """A full log with three live entries, and the log being written."""
+    await bench.put_all(store, LIVE, range(3), payload=BIG)
+    await bench.put_all(store, DEAD, range(20), payload=BIG)
+    await store.flush()
+    await bench.put_all(store, 9, [0])
+    await store.flush()
+    await collector.collect(store, is_dead)
+
+
+@story(run, small)
+async def test_of_a_log_with_a_bad_sector_all_others_are_copied(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await three_live_ones(bench, store)
+        failing = with_failing(store, errors.StorageFailed("a bad sector"), lambda asked: EntryId(1) in asked)
+
+        done = await compactor(bench, store).compact(Kind.MINOR)
+
+        assert (done.logs, done.logs_damaged, done.entries) == (0, 1, 2)
+        assert failing.asked == [[0, 1, 2], [0], [1], [2]], "together first, then one by one"
+
+    await bench.life(work)
+
+
+@story(run, small)
+async def test_a_node_without_descriptors_damages_no_log_and_ends_the_run(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await three_live_ones(bench, store)
+        with_failing(store, errors.OutOfResources("no descriptor"), lambda asked: True)
+
+        with pytest.raises(errors.OutOfResources):
+            await compactor(bench, store).compact(Kind.MINOR)
+
+    await bench.life(work)
+
+
+@story(
+    run,
+    entry_log_bytes_max=16_384,
+    ledger_dirs=("/ledgers", "/index/ledgers"),
+    index_dirs=("/index", "/index/2"),
+)
+async def test_where_a_directory_takes_no_writes_nothing_is_rewritten(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        for live in (6, 7):
+            await bench.put_all(store, live, [0], payload=BIG)
+            await bench.put_all(store, live + 2, range(10), payload=BIG)
+            await store.flush()
+            await bench.put_all(store, live, [1])
+            await store.flush()
+            store.delete_ledger(LedgerId(live + 2))
+        await store.flush()
+        store.partitions[1].failure = errors.PartitionFailed("ledger directory 2 takes no writes")
+        with pytest.raises(errors.PartitionFailed):
+            await store.flush()
+        failing = with_failing(store, errors.StorageFailed("not asked"), lambda asked: True)
+
+        done = await compactor(bench, store).compact(Kind.MINOR)
+
+        assert "has failed" in done.refused
+        assert not failing.asked
+
+    await bench.life(work)
+
+
+@pytest.mark.parametrize("error", [errors.DiskFull, errors.PartitionFailed, errors.DiskFailed])
+@story(run, small)
+async def test_what_is_no_fault_of_one_log_ends_a_run(bench: Bench, *, error: type[BookieError]) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        failing = with_failing(store, error("its removal"), lambda asked: False)
+
+        with pytest.raises(error):
+            await compactor(bench, store).compact(Kind.MINOR)
+        assert len(failing.asked) == 1, "the other log waits for the next run"
+
+    await bench.life(work)
+
+
+@story(run, small)
+async def test_a_fault_of_one_log_keeps_that_log_alone(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        failing = with_failing(store, errors.CorruptFile("its removal"), lambda asked: False)
+
+        done = await compactor(bench, store).compact(Kind.MINOR)
+
+        assert (done.logs, done.logs_damaged) == (0, 2)
+        assert len(failing.asked) == 2
 
     await bench.life(work)
