@@ -257,6 +257,22 @@ def test_a_deletion_that_the_api_server_refuses_is_told_in_its_words(world: Worl
     assert world.is_quiet(), world.status()
 
 
+@pytest.mark.parametrize("http_status", [409, 429, 503])
+def test_a_deletion_that_may_pass_by_itself_is_no_hindrance_yet(world: World, http_status: int) -> None:
+    world.no_claim_deletion = KubeError("x", http_status, "later")
+    lose_node(world)
+    operator = world.operator()
+
+    with pytest.raises(KubeError):
+        asyncio.run(world.run(operator, passes=60))
+    words = told(world)
+    world.no_claim_deletion = None
+    asyncio.run(world.run(operator, passes=60))
+
+    assert "could not delete" not in words
+    assert deleted(world) == CLAIMS
+
+
 def test_a_claim_whose_deletion_a_finalizer_holds_is_told(world: World) -> None:
     lose_node(world)
     operator = world.operator()

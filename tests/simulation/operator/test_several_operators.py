@@ -14,6 +14,7 @@ from bookie_operator.reconcile import REFUSED_MS
 from operator_world_support import KEY, World, as_it_is
 from rolling_support import AUTOMATIC, PODS, Watcher, images
 
+RECORD = ("ConfigMap", "ledgers-record")
 MINE, OTHER = "system/bookie-operator", "team/bookie-operator"
 
 
@@ -28,7 +29,7 @@ class Between:
         return getattr(self.world, name)
 
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
-        if (kind, name) in ((names.KIND, "ledgers"), ("ConfigMap", "ledgers-record")) and self.stale is not None:
+        if (kind, name) in ((names.KIND, "ledgers"), RECORD) and self.stale is not None:
             return self.stale if kind == names.KIND else None
         return await self.world.get(kind, namespace, name)
 
@@ -123,6 +124,37 @@ def test_the_record_remembers_who_keeps_a_cluster_whose_status_is_lost(kept: Wor
     asyncio.run(kept.operator(owner=OTHER).reconcile(KEY))
 
     assert kept.writes == []
+
+
+class BeforeTheRecord(Between):
+    """Somebody else writes the record right before this operator does, once."""
+
+    is_newer_left = False
+
+    async def apply(self, manifest: Manifest, **how: Any) -> Manifest:
+        if (manifest["kind"], manifest["metadata"]["name"]) != RECORD or self.writes:
+            return await self.world.apply(manifest, **how)
+        self.writes += 1
+        live = self.world.objects[RECORD]
+        self.world.put(live | {"data": live["data"] | {"note": "newer"}})
+        try:
+            return await self.world.apply(manifest, **how)
+        finally:
+            self.is_newer_left = self.world.objects[RECORD]["data"].get("note") == "newer"
+
+
+def test_a_record_that_somebody_else_wrote_meanwhile_is_not_written_over(kept: World) -> None:
+    kept.edit(rollout=AUTOMATIC)
+    passes(kept, kept.operator(owner=MINE), 6)
+    line = BeforeTheRecord(kept)
+    kept.edit(image="bookie:next")
+
+    with pytest.raises(KubeError) as refused:
+        passes(kept, kept.operator(owner=MINE, kube=line), 12)
+
+    assert refused.value.is_conflict
+    assert (line.writes, line.is_newer_left) == (1, True)
+    passes(kept, kept.operator(owner=MINE, kube=line), 2)
 
 
 def test_a_cluster_is_handed_over_by_name_with_the_next_epoch_and_the_former_operator_stops(kept: World) -> None:
