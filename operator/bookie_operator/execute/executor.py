@@ -1,8 +1,7 @@
 """Carries out one plan, in the order that the safety rests on (the package's page)."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
 from bookie_operator.applied import Applied
 from bookie_operator.crash import CrashPoint
@@ -19,6 +18,7 @@ from bookie_operator.gateways.kube import Kube, KubeError, Manifest
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster, ClusterRef
 from bookie_operator.model.status import BookieClusterStatus
+from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import Action, Apply, DeleteChild, MarkClaim, is_made_anew, needs_record
 from bookie_operator.plan.children import Obstacle
 from bookie_operator.plan.fleet import FleetPlan
@@ -79,7 +79,7 @@ class Executor:
         """Carry out `plan`. Raises KubeError (also for a conflict) to repeat the pass, LostLease to end the process."""
         cluster = plan.observation.cluster
         if failures := await self._write(plan):
-            plan = _held_back(plan, failures)
+            plan = fleet.held_back(plan, failures)
         status = render.render(plan)
         is_stored = status == cluster.status and not cluster.is_recalled
         await self.telling.say(cluster.ref, status, is_stored=is_stored)
@@ -265,26 +265,4 @@ def _protection(action: Action, stored: Manifest | None) -> Obstacle | None:
         "ApplyRefused",
         f"{action} did not last: an admission policy or another controller changes it. Exempt it there, or set"
         " spec.disruption.pdb to false and protect the pods yourself",
-    )
-
-
-def _held_back(plan: FleetPlan, failures: Sequence[Obstacle]) -> FleetPlan:
-    """Return `plan` without all that needs what could not be done."""
-    # CRASH: the operator sends no grant and stops nobody until the whole protection is in place; the next pass tries
-    # again.
-    return replace(
-        plan,
-        obstacles=(*plan.obstacles, *failures),
-        sends=(),
-        lost_nodes=replace(plan.lost_nodes, actions=()),
-        eviction=replace(plan.eviction, action=None),
-        rollout=replace(plan.rollout, action=None),
-        hibernation=replace(plan.hibernation, action=None),
-        leaving=replace(plan.leaving, steps=()),
-        expansion=replace(plan.expansion, actions=()),
-        asides=(),
-        cookies=(),
-        losses=(),
-        fills=(),
-        settings=(),
     )

@@ -1,5 +1,6 @@
 """The whole plan of one pass, in the order of concerns: protect, then build, then remember, then heal."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bookie_operator.model.status import ClosedGate, Departure, HibernationState, RolloutStatus
@@ -109,6 +110,28 @@ class FleetPlan:
     metadata: MetadataStep
     max_unavailable: int
     requeue_ms: int
+
+
+def held_back(plan: FleetPlan, failures: Sequence[Obstacle]) -> FleetPlan:
+    """Return `plan` without all that is done after `actions`, for some of those could not be done."""
+    # CRASH: the operator sends no grant and stops nobody until the whole protection is in place; the next pass tries
+    # again.
+    return replace(
+        plan,
+        obstacles=(*plan.obstacles, *failures),
+        sends=(),
+        expansion=replace(plan.expansion, actions=()),
+        lost_nodes=replace(plan.lost_nodes, actions=()),
+        eviction=replace(plan.eviction, action=None),
+        rollout=replace(plan.rollout, action=None),
+        asides=(),
+        cookies=(),
+        losses=(),
+        fills=(),
+        settings=(),
+        leaving=replace(plan.leaving, steps=()),
+        hibernation=replace(plan.hibernation, action=None),
+    )
 
 
 def with_turn(observation: Observation) -> Observation:
