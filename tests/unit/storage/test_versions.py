@@ -88,6 +88,17 @@ def test_another_format_is_refused_and_left_as_it_is(
     run(story)
 
 
+@pytest.mark.parametrize("magic", [b"BKJOURNX", b"SOMEELSE"])
+def test_a_file_of_another_kind_is_no_other_version_of_this_one(magic: bytes) -> None:
+    assert len(magic) == len(journal_format.MAGIC)
+    size = journal_format.HEADER_SIZE
+    head = bytearray(magic + struct.pack(">I", 99)).ljust(size - 4, b"\0")
+    head += google_crc32c.value(bytes(head)).to_bytes(4, "big")
+
+    assert versions.other_format(bytes(head), magic, 1, size) == 99
+    assert versions.other_format(bytes(head), journal_format.MAGIC, 1, size) is None
+
+
 def test_a_rotten_version_is_damage_and_not_another_version() -> None:
     async def story(bench: Bench) -> None:
         await filled(bench)
