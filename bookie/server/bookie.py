@@ -17,6 +17,7 @@ from bookie.base.ids import Life
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client import cluster
 from bookie.client.client import Client
+from bookie.client.tasks import Tasks
 from bookie.integrity.boot import Boot
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.position import PositionKeeper
@@ -416,32 +417,34 @@ class Bookie:
         ledgers = await retry.read(lambda: cluster.open_ledgers(metadata, uri))
         compactor = Compactor(store, self.options.storage.compaction, self.world.clock)
         counts = DailyCounts(store.partitions, self.world.clock)
-        giving_up = None
-        if self.options.surplus_wait_ms is not None:
-            giving_up = GivingUp(
+        async with Tasks() as tasks:
+            giving_up = None
+            if self.options.surplus_wait_ms is not None:
+                giving_up = GivingUp(
+                    store,
+                    ledgers,
+                    self.world,
+                    me=self.options.bookie_id,
+                    instance_id=self.boot.record.instance_id,
+                    tasks=tasks,
+                )
+            collection = Collection(
                 store,
                 ledgers,
-                self.world,
+                compactor,
+                counts,
+                self.boot.record.instance_id,
                 me=self.options.bookie_id,
-                instance_id=self.boot.record.instance_id,
+                clock=self.world.clock,
+                interval_ms=self.options.gc_interval_ms,
+                surplus_wait_ms=self.options.surplus_wait_ms,
+                giving_up=giving_up,
             )
-        collection = Collection(
-            store,
-            ledgers,
-            compactor,
-            counts,
-            self.boot.record.instance_id,
-            me=self.options.bookie_id,
-            clock=self.world.clock,
-            interval_ms=self.options.gc_interval_ms,
-            surplus_wait_ms=self.options.surplus_wait_ms,
-            giving_up=giving_up,
-        )
-        self.admin.collection = collection
-        try:
-            await collection.run()
-        finally:
-            self.admin.collection = None
+            self.admin.collection = collection
+            try:
+                await collection.run()
+            finally:
+                self.admin.collection = None
 
     def telemetry(self) -> Iterator[Sample | Histogram]:
         """Yield everything that there is to measure, for `runtime.metrics`."""

@@ -20,7 +20,8 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
-from bookie.client.repair.replication_lock import LockLost, ReplicationLock, locked
+from bookie.client.repair.replication_lock import Later, LockLost, ReplicationLock, locked
+from bookie.client.tasks import Tasks
 from bookie.ports import World
 from bookie.ports.metadata_store import find
 from bookie.server.surplus import is_surplus
@@ -47,13 +48,16 @@ class GivingUp:
         *,
         me: BookieId,
         instance_id: str,
+        tasks: Tasks,
     ) -> None:
+        """`tasks`: for locks that can be given back only later."""
         self._store = store
         self._ledgers = ledgers
         self._world = world
         self._day = Window(world.clock.monotonic_ns())
         self._me = me
         self._instance_id = instance_id
+        self._later = Later(tasks, world.clock)
 
     async def run(self, due: Sequence[LedgerId], last: Collected) -> int:
         """Give up `due` as far as the brake lets; return how many ledgers. `last`: the run of the collection before.
@@ -81,7 +85,7 @@ class GivingUp:
             held: dict[LedgerId, ReplicationLock] = {}
             for ledger_id in batch:
                 holder = f"bookie-surplus-{self._world.entropy.token(_TOKEN_BYTES).hex()}"
-                lock = locked(self._ledgers.store, self._ledgers.root, ledger_id, holder)
+                lock = locked(self._ledgers.store, self._ledgers.root, ledger_id, holder, self._later)
                 try:
                     taken = await stack.enter_async_context(lock)
                 except errors.TooManyRequests:

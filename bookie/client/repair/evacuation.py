@@ -35,7 +35,7 @@ from bookie.client.net.bookies import BookieClient
 from bookie.client.repair import naming, recovery
 from bookie.client.repair.naming import AffectedLedger
 from bookie.client.repair.replica_copier import CONCURRENCY, OnCopied, ReplicaCopier
-from bookie.client.repair.replication_lock import ReplicationLock, locked
+from bookie.client.repair.replication_lock import Later, ReplicationLock, locked
 from bookie.client.shared import Shared, schedule_of
 from bookie.metadata import cookie, paths
 from bookie.metadata.ledger import LedgerMetadata
@@ -144,7 +144,8 @@ class Evacuation:
         ledgers = self._shared.ledgers
         holder = f"bookie-evacuation-{self._shared.world.entropy.token(_TOKEN_BYTES).hex()}"
         with contextlib.suppress(errors.LedgerMissing):  # deleted meanwhile
-            async with locked(ledgers.store, ledgers.root, ledger_id, holder) as lock:
+            later = Later(self._shared.tasks, self._shared.world.clock)
+            async with locked(ledgers.store, ledgers.root, ledger_id, holder, later) as lock:
                 await self.move_under(lock)
 
     async def move_under(self, lock: ReplicationLock, known: StoredLedger | None = None) -> StoredLedger:

@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
+from bookie.base.units import NS_PER_S
+from bookie.client.tasks import Tasks
 from bookie.metadata import paths, repair
+from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import (
     ANY_VERSION,
     CheckOp,
@@ -36,6 +39,7 @@ _ATTEMPTS = 5
 _GIVE_WAY_STEPS = 3  # as many as a removal has
 _GIVE_BACK_ATTEMPTS = 2  # each may take as long as a session does to end
 _GIVE_BACK_S = 1.0  # for both, when the work was cancelled
+_LATER_NS = 1 * NS_PER_S  # between two later attempts, each of which waits for the store
 
 
 class LockLost(BookieError):
@@ -142,16 +146,27 @@ class ReplicationLock:
         for _ in range(_GIVE_WAY_STEPS):
             await self._store.sync(self.path)
 
-    async def give_back(self) -> None:
-        """Remove the lock, best effort: at worst it ends with our session. Does nothing when it was lost."""
+    async def give_back(self) -> bool:
+        """Remove the lock, if it was not lost. Return False when it may be there still, since the store gave no
+        answer: our session may outlive that."""
         for _ in range(_GIVE_BACK_ATTEMPTS):
             try:
                 await self._store.transact((DeleteOp(self.sign, ANY_VERSION), DeleteOp(self.path, ANY_VERSION)))
             except errors.OutcomeUnknown:
                 continue
-            except errors.MetadataError:
+            except errors.MetadataError as error:
+                return not error.retryable
+            return True
+        return False
+
+    async def give_back_later(self, clock: Clock) -> None:
+        """Remove a lock that may be there still, as soon as the store answers. A process may live for months, and until
+        its session ends nobody else, nor itself, would repair this ledger."""
+        session_id = self._store.session_id
+        while self._store.session_id == session_id:  # the next session has no lock of this one
+            if await self.give_back():
                 return
-            return
+            await clock.sleep_until(clock.monotonic_ns() + _LATER_NS)
 
 
 def holder_in(found: Stored) -> str:
@@ -162,9 +177,23 @@ def holder_in(found: Stored) -> str:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What gives locks back that the store did not take back in time, as long as the process lives."""
+
+    tasks: Tasks
+    clock: Clock
+
+    def give_back(self, lock: ReplicationLock) -> None:
+        self.tasks.spawn(lock.give_back_later(self.clock), f"lock of ledger {lock.ledger_id}")
+
+
 @contextlib.asynccontextmanager
-async def locked(store: MetadataStore, root: str, ledger_id: LedgerId, holder: str) -> AsyncIterator[ReplicationLock]:
-    """Hold the lock of `ledger_id` for the body. `holder` names this one lock, and no other ever.
+async def locked(
+    store: MetadataStore, root: str, ledger_id: LedgerId, holder: str, later: Later | None = None
+) -> AsyncIterator[ReplicationLock]:
+    """Hold the lock of `ledger_id` for the body. `holder` names this one lock, and no other ever. `later`: None only
+    for who ends the session soon.
 
     Raises TooManyRequests when another repairs the ledger, MetadataError.
     """
@@ -179,6 +208,11 @@ async def locked(store: MetadataStore, root: str, ledger_id: LedgerId, holder: s
         patience_s = _GIVE_BACK_S
         raise
     finally:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                await lock.give_back()
+        is_given_back = False
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    is_given_back = await lock.give_back()
+        finally:  # who waits for a silent store may be cancelled then
+            if not is_given_back and later is not None:
+                later.give_back(lock)

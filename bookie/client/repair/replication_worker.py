@@ -43,7 +43,7 @@ from bookie.client.repair.membership import Membership
 from bookie.client.repair.places import Places
 from bookie.client.repair.queue_progress import Progress, QueueProgress
 from bookie.client.repair.replica_copier import ReplicaCopier
-from bookie.client.repair.replication_lock import ReplicationLock, locked
+from bookie.client.repair.replication_lock import Later, ReplicationLock, locked
 from bookie.client.shared import Shared
 from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
@@ -308,7 +308,8 @@ class ReplicationWorker:
         """Make one ledger whole and remove its mark. Raises BookieError when it is not whole yet."""
         ledgers = self._shared.ledgers
         holder = f"bookie-autorecovery-{self._shared.world.entropy.token(_TOKEN_BYTES).hex()}"
-        async with locked(ledgers.store, ledgers.root, ledger_id, holder) as lock:
+        later = Later(self._shared.tasks, self._shared.world.clock)
+        async with locked(ledgers.store, ledgers.root, ledger_id, holder, later) as lock:
             mark = await self._marks.find(ledger_id)
             if mark is None:
                 return

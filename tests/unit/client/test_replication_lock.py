@@ -10,8 +10,10 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.base.units import NS_PER_S
-from bookie.client.repair.replication_lock import LockLost, ReplicationLock, locked
+from bookie.client.repair.replication_lock import Later, LockLost, ReplicationLock, locked
+from bookie.client.tasks import Tasks
 from bookie.metadata import paths, repair
+from bookie.ports import World
 from bookie.ports.metadata_store import MetadataStore, Op, find
 from bookie.sim.history import TreeHistory
 from bookie.sim.metadata_store import KEEPER_HOST
@@ -58,8 +60,9 @@ class Losing:
 class Stage:
     """Ours, which loses things, and a session of somebody else."""
 
-    def __init__(self, machine: Machine, mine: MetadataStore, theirs: MetadataStore) -> None:
+    def __init__(self, machine: Machine, world: World, mine: MetadataStore, theirs: MetadataStore) -> None:
         self.machine, self.mine, self.theirs = machine, mine, theirs
+        self.world = world
         self.losing = Losing(mine)
         store: Any = self.losing
         self.lock = ReplicationLock(LEDGER, LOCK, SIGN, store)
@@ -69,6 +72,13 @@ class Stage:
         lock, sign = await find(self.theirs, LOCK), await find(self.theirs, SIGN)
         assert (lock is None) is (sign is None), "one of the two alone"
         return lock is not None
+
+    async def given_back(self) -> None:
+        keeper, gone = self.machine.keeper, asyncio.Event()
+        keeper.observers.append(lambda _: None if LOCK in keeper.tree.nodes else gone.set())
+        async with asyncio.timeout(60):
+            await gone.wait()
+        assert not await self.is_held()
 
     async def taken_by_another(self) -> None:
         await self.theirs.delete(LOCK)
@@ -80,9 +90,10 @@ class Stage:
 
 def on_a_stage(body: Callable[[Stage], Awaitable[None]]) -> None:
     async def told(machine: Machine) -> None:
-        stores = machine.begin().metadata_stores
+        world = machine.begin()
+        stores = world.metadata_stores
         mine, theirs = await stores.connect(URI, session_timeout_ms=10_000), await stores.connect(URI)
-        await body(Stage(machine, mine, theirs))
+        await body(Stage(machine, world, mine, theirs))
 
     on_machine(told)
 
@@ -145,6 +156,58 @@ async def test_a_lock_whose_taking_nobody_can_tell_of_is_given_back(stage: Stage
             raise AssertionError("nobody knows whether it is ours")
 
     assert not await stage.is_held()
+
+
+@pytest.mark.parametrize("lost", [["request"] * 2, ["request"] * 5, ["request", "request", "answer"]], ids=",".join)
+@story(on_a_stage)
+async def test_a_lock_that_the_store_does_not_take_back_goes_once_it_does(stage: Stage, *, lost: list[str]) -> None:
+    """Our session outlives the outage, and lasts for months: nobody would repair the ledger."""
+    session_id = stage.mine.session_id
+    async with Tasks() as tasks:
+        async with locked(stage.store, ROOT, LEDGER, "ours", Later(tasks, stage.world.clock)):
+            stage.losing.lost = list(lost)
+
+        await stage.given_back()
+    assert stage.mine.session_id == session_id
+
+
+@story(on_a_stage)
+async def test_a_lock_whose_holder_was_cancelled_in_an_outage_goes_after_it(stage: Stage) -> None:
+    """A drain that is cancelled: its bookie lives on, and so does its session."""
+    session_id, fabric = stage.mine.session_id, stage.machine.fabric
+    taken = asyncio.Event()
+
+    async with Tasks() as tasks:
+
+        async def work() -> None:
+            async with locked(stage.store, ROOT, LEDGER, "ours", Later(tasks, stage.world.clock)):
+                taken.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await taken.wait()
+        fabric.hold(stage.machine.name, KEEPER_HOST)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        fabric.release(stage.machine.name, KEEPER_HOST)
+
+        await stage.given_back()
+    assert stage.mine.session_id == session_id
+
+
+@story(on_a_stage)
+async def test_a_lock_is_not_asked_for_again_once_its_session_has_ended(stage: Stage) -> None:
+    """The node of another may be in its place."""
+    async with Tasks() as tasks:
+        async with locked(stage.store, ROOT, LEDGER, "ours", Later(tasks, stage.world.clock)):
+            stage.losing.lost = ["request"] * 2
+        stage.machine.keeper.end_session(stage.mine.session_id)
+        await stage.theirs.create(LOCK, repair.dump_lock("another"), ephemeral=True)
+
+        await asyncio.sleep(30)
+
+    assert await stage.holder() == "another"
 
 
 @pytest.mark.parametrize("gone", [LOCK, SIGN], ids=["lock", "sign"])

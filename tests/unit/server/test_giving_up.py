@@ -19,6 +19,7 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_MS
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
+from bookie.client.tasks import Tasks
 from bookie.metadata import paths, repair, serde
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 from bookie.ports.metadata_store import MetadataStore
@@ -245,9 +246,10 @@ class Stage:
         self.versions: dict[LedgerId, int] = {}
         self.driver: GivingUp
 
-    async def set(self) -> "Stage":
+    async def set(self, tasks: Tasks) -> "Stage":
         instance_id = await cluster.ensure_cluster(self.theirs, URI, self.bench.node.world.entropy)
-        self.driver = GivingUp(self.store, self.ledgers, self.bench.node.world, me=ME, instance_id=instance_id)
+        world = self.bench.node.world
+        self.driver = GivingUp(self.store, self.ledgers, world, me=ME, instance_id=instance_id, tasks=tasks)
         for ledger_id in (GONE, KEPT):
             await self.add(ledger_id)
         await self.store.flush()
@@ -279,7 +281,8 @@ def on_a_stage(body: Callable[[Stage], Awaitable[None]], **changes: Any) -> None
         async def work(store: EntryStore) -> None:
             stores = bench.node.world.metadata_stores
             mine, theirs = await stores.connect(URI), await stores.connect(URI)
-            await body(await Stage(bench, store, mine, theirs).set())
+            async with Tasks() as tasks:
+                await body(await Stage(bench, store, mine, theirs).set(tasks))
 
         await bench.life(work)
 
@@ -471,8 +474,9 @@ async def test_what_must_stop_the_node_is_raised(stage: Stage) -> None:
 async def test_what_went_is_gone_after_a_power_cut(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:
         stores = bench.node.world.metadata_stores
-        stage = await Stage(bench, store, await stores.connect(URI), await stores.connect(URI)).set()
-        assert await stage.driver.run([GONE], SEEN) == 1
+        async with Tasks() as tasks:
+            stage = await Stage(bench, store, await stores.connect(URI), await stores.connect(URI)).set(tasks)
+            assert await stage.driver.run([GONE], SEEN) == 1
 
     async def look(store: EntryStore) -> None:
         assert not store.has_entries(GONE)
