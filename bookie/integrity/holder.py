@@ -11,8 +11,6 @@ the record makes anything depend on it. A process of a version without signs, an
 registration alone: hence `nobody_registered`. Must never take the sign of a process that may be alive.
 """
 
-import contextlib
-
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.integrity.metadata_retry import MetadataRetry
@@ -88,12 +86,18 @@ class IdHolder:
         return found is not None and found.data != self._sign
 
     async def let_go(self) -> None:
-        """Remove the node if it is ours, as this process will not be the bookie now. Best effort:
-        it ends with our session anyway."""
-        found = await self._get(self.path)
-        if found is not None and found.data == self._sign:
-            with contextlib.suppress(errors.MetadataError):
+        """Remove the node if it is ours, as this process will not be the bookie now. Waits for the metadata store as
+        long as it takes: our session may last as long as this process waits, and nobody else could be the bookie."""
+        while True:
+            found = await self._get(self.path)
+            if found is None or found.data != self._sign:
+                return
+            try:
                 await self._store.delete(self.path)
+            except errors.MetadataError as error:
+                if not error.retryable:  # it is gone, or not ours to delete
+                    return
+                await self._retry.pause(SETTLE_MS)
 
     async def _get(self, path: str) -> Stored | None:
         return await self._retry.read(lambda: find(self._store, path))

@@ -5,6 +5,7 @@ one session of one process. A request that was sent and not answered raises Outc
 reads may be `lag_ns` old (`bookie.sim.history`), until it asks for a `sync`.
 """
 
+import enum
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,15 @@ class MetadataFaults:
     lag_ns: int = 0  # how far the server of a session may be behind; drawn for each read
 
 
+class Strike(enum.Enum):
+    """What happens to one change and to the session that asked for it (`Keeper.strike`); the caller is not told."""
+
+    REQUEST_LOST = "the change is not done, and the session lives"
+    ANSWER_LOST = "the change is done, and the session lives"
+    EXPIRES_BEFORE = "the session expires before the change"
+    EXPIRES_AFTER = "the change is done, and the session expires"
+
+
 class Keeper:
     """The metadata service. `on_event(node, what, facts)` goes to the trace."""
 
@@ -56,6 +66,8 @@ class Keeper:
         self.sessions: dict[int, SimMetadataStore] = {}
         self.calls = 0  # asked of the service since the beginning, by all sessions
         self.observers: list[Callable[[str], None]] = []  # told of every committed change, at once
+        # Asked about every change of a living session, by the machine and what it asks for.
+        self.strike: Callable[[str, str], Strike | None] = lambda host, what: None
         self._next_session = 0x5E55_0000
 
     def now_ms(self) -> int:
@@ -240,6 +252,11 @@ class SimMetadataStore:
             raise errors.OutcomeUnknown(f"{what}: no answer")
         if self._session_id not in keeper.sessions:
             raise errors.SessionLost(f"{what}: the session has expired")
+        strike = keeper.strike(self._host, what)
+        if strike is Strike.EXPIRES_BEFORE:
+            keeper.end_session(self._session_id)
+        if strike in (Strike.EXPIRES_BEFORE, Strike.REQUEST_LOST):
+            raise errors.OutcomeUnknown(f"{what}: {strike.value}")
         commits = keeper.tree.commits
         try:
             answer: T | errors.MetadataError = action()
@@ -249,6 +266,10 @@ class SimMetadataStore:
             if keeper.history is not None and keeper.tree.commits > commits:
                 keeper.history.forget_after(commits)
         self._catch_up()  # its server has seen all that was before this change, whether that was refused or not
+        if strike is not None:
+            if strike is Strike.EXPIRES_AFTER:
+                keeper.end_session(self._session_id)
+            raise errors.OutcomeUnknown(f"{what}: {strike.value}")
         if keeper.random.random() * 1_000_000 < faults.lost_answer_per_million:
             keeper.on_event(self._host, "lost answer", what)
             raise errors.OutcomeUnknown(f"{what}: no answer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import Cookie, IncarnationRecord
 from bookie.ports import World
 from bookie.ports.metadata_store import ANY_VERSION, CheckOp, CreateOp, DeleteOp, MetadataStore, Op, Stored
+from bookie.sim.metadata_store import Strike
 from bookie.sim.node import Simulation
 from story_support import story
 
@@ -319,6 +321,22 @@ async def test_a_boot_that_gives_up_is_in_nobodys_way(stage: Stage) -> None:
     await other.claim()
     await one.identities.holder.let_go()  # not its own any more: left alone
 
+    assert (await other.store.get(SIGN)).data == b"other"
+
+
+@pytest.mark.parametrize("kind", Strike, ids=lambda kind: kind.name.lower())
+@story(run)
+async def test_a_boot_that_gives_up_is_in_nobodys_way_although_messages_are_lost(stage: Stage, *, kind: Strike) -> None:
+    """It may wait for ever, and its session lasts as long."""
+    one, other = await stage.process("one"), await stage.process("other")
+    await one.claim()
+    asked = itertools.count()
+
+    stage.simulation.keeper.strike = lambda *_: kind if next(asked) < 3 else None
+    await one.identities.holder.let_go()
+
+    stage.simulation.keeper.strike = lambda *_: None
+    await other.claim()
     assert (await other.store.get(SIGN)).data == b"other"
 
 
