@@ -6,6 +6,7 @@ A thread of its own reads each piece, from the descriptor itself. Python waits a
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import sys
 import threading
@@ -20,9 +21,11 @@ LINES = 500
 
 
 def check_open() -> None:
-    """Raise BadInput where stdin was closed before Python started: there will be no lines."""
+    """Raise BadInput where stdin was closed before Python started, or cannot be read: there will be no lines."""
     if sys.stdin is None:
         raise errors.BadInput("stdin is closed: there are no lines to write")
+    if fcntl.fcntl(sys.stdin.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+        raise errors.BadInput("stdin is open only for writing: give the lines with `< FILE` or through a pipe")
 
 
 async def batches() -> AsyncIterator[list[bytes]]:

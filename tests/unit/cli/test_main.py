@@ -184,6 +184,15 @@ def test_no_ledger_is_made_for_a_closed_stdin(monkeypatch: pytest.MonkeyPatch) -
         asyncio.run(ledger._write(cast(Client, object()), argparse.Namespace()))
 
 
+def test_no_ledger_is_made_for_a_stdin_that_is_open_only_for_writing(tmp_path: Path) -> None:
+    command = "from bookie.cli import stdin_lines; stdin_lines.check_open()"
+    with (tmp_path / "output").open("wb") as stdin:
+        done = subprocess.run(
+            [sys.executable, "-c", command], stdin=stdin, capture_output=True, timeout=20, check=False
+        )
+    assert b"BadInput: stdin is open only for writing" in done.stderr, done
+
+
 def test_a_write_from_a_closed_stdin_says_so_at_once() -> None:
     command = 'exec "$0" -c "$1" <&-'
     done = subprocess.run(
