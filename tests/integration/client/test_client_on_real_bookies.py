@@ -162,12 +162,25 @@ def test_lines_are_written_as_they_come_and_ctrl_c_ends_the_wait_for_more(fleet:
         children.end(process, timeout_s=10)
 
 
-def test_a_write_from_a_stdin_that_cannot_be_read_says_so(fleet: LocalFleet, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "flags", "told"),
+    [
+        ("written, not read", os.O_WRONLY | os.O_CREAT, b"stdin is open only for writing"),
+        ("/proc/self/mem", os.O_RDONLY, b"stdin cannot be read: Input/output error"),
+    ],
+    ids=["only-for-writing", "fails-when-read"],
+)
+def test_a_write_from_a_stdin_that_cannot_be_read_says_so(
+    fleet: LocalFleet, tmp_path: Path, name: str, flags: int, told: bytes
+) -> None:
     argv = [sys.executable, "-m", "bookie", "ledger", "write", "--metadata-service-uri", fleet.uri]
-    with (tmp_path / "written, not read").open("wb") as stdin:
+    stdin = os.open(tmp_path / name, flags)
+    try:
         done = subprocess.run(argv, stdin=stdin, capture_output=True, timeout=120, check=False, cwd=ROOT)
+    finally:
+        os.close(stdin)
     assert done.returncode == 2, done
-    assert b"stdin cannot be read: Bad file descriptor" in done.stderr
+    assert told in done.stderr
 
 
 @pytest.mark.parametrize("example", ["quickstart", "tail", "fence"])
