@@ -6,7 +6,8 @@ corrupt peer costs one more question and spreads nothing. Nothing here clears a 
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,7 +85,8 @@ class Copier:
         concurrency: int,
         verify: bool,
     ) -> None:
-        """`concurrency`: entries under way together, of all ledgers."""
+        """`concurrency`: entries under way together, of all ledgers. `verify`: read whatever is here, and fetch what
+        does not check; else only what is known to be bad."""
         self._store = store
         self._me = me
         self._peers = peers
@@ -163,23 +165,27 @@ class Copier:
             runs = await self._store.entry_ranges(ledger_id)
         except errors.NoSuchLedger:
             runs = []
+        bad = self._store.bad_entries.of(ledger_id)
         wanted, count = list[Stretch](), 0
         for number, (stretch, is_held) in enumerate(rules.stretches(metadata, self._me, runs, confirmed=confirmed)):
             if number % _STRETCHES_AT_ONCE == 0:
                 await pause()
             if not is_held:
                 found = [stretch] if stretch.size else []
-            elif self._verify:
-                found = [Stretch(stretch.share, one, one) async for one in self._unreadable(ledger_id, stretch)]
             else:
-                continue
+                found = [Stretch(stretch.share, one, one) async for one in self._unreadable(ledger_id, stretch, bad)]
             wanted += found
             count += sum(one.size for one in found)
         return wanted, count
 
-    async def _unreadable(self, ledger_id: LedgerId, held: Stretch) -> AsyncIterator[EntryId]:
-        """Yield the entries that the index has and whose bytes on disk are missing or bad (spec/bp46.md#R22)."""
-        for entry_id in held.share.entries(held.first, held.last):
+    async def _unreadable(self, ledger_id: LedgerId, held: Stretch, bad: Sequence[EntryId]) -> AsyncIterator[EntryId]:
+        """Yield the entries that the index has and whose bytes on disk are missing or bad (spec/bp46.md#R22, R29)."""
+        if self._verify or ledger_id in self._store.bad_entries.more:
+            doubtful = held.share.entries(held.first, held.last)
+        else:
+            known = bad[bisect_left(bad, held.first) : bisect_right(bad, held.last)]
+            doubtful = (entry_id for entry_id in known if held.share.count(entry_id, entry_id))
+        for entry_id in doubtful:
             if not await self._store.check_entry(ledger_id, entry_id):
                 yield entry_id
 

@@ -340,7 +340,9 @@ class Bookie:
         return Filling(self.boot, store, self.world.clock, self.admin.lease, after_boot=after_boot)
 
     def _make_scrubber(self, store: EntryStore) -> Scrubber:
-        scrubber = Scrubber(store.partitions, store.stats, self.options.storage.scrub, self.world.clock)
+        scrubber = Scrubber(
+            store.partitions, store.bad_entries, store.stats, self.options.storage.scrub, self.world.clock
+        )
         self.live.take_with("scrubRateBytesPerSecond", lambda value: scrubber.set_bytes_per_s(rate(value)))
         self.live.take_with("localScrubRateLimit", lambda value: scrubber.set_entries_per_s(rate(value)))
         return scrubber

@@ -1,20 +1,27 @@
 """Decides when this bookie fills holes in place: once after each start, when it takes writes again after it refused
-some, and when somebody asks. One run at a time."""
+some, while it knows of bad entries, and when somebody asks. One run at a time."""
 
 import asyncio
 import logging
 from dataclasses import replace
 
 from bookie.base.errors import BookieError
+from bookie.base.units import NS_PER_S
 from bookie.integrity.boot import Boot
 from bookie.integrity.fill_progress import FillProgress
 from bookie.ports.admin import FillStatus
 from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import MetadataStore
 from bookie.server.own_lease import OwnLease
+from bookie.storage.bad_entries import BadEntries
 from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
+
+# Between two runs for bad entries. The pause grows while none is found that was not known before: what no bookie gives,
+# or nobody owes, is asked for ever more seldom.
+_BAD_PAUSE_NS = 3_600 * NS_PER_S
+_BAD_PAUSE_MAX_NS = 24 * _BAD_PAUSE_NS
 
 
 class Filling:
@@ -27,11 +34,16 @@ class Filling:
         self._lease = lease
         self._boot = boot
         self._store = store
+        self._clock = clock
         self._progress = FillProgress(clock)
         self._asked = asyncio.Event()
         self._by_itself = after_boot
         self._refused_asked = 0  # writes that were refused before the last run for them was asked for
         self._refused_filled = 0  # and before the last run began that ended
+        self._bad_asked = 0  # bad entries that were found before the last run for them was asked for
+        self._bad_filled = 0  # and before the last run began that ended
+        self._bad_asked_ns = -_BAD_PAUSE_NS
+        self._bad_pause_ns = _BAD_PAUSE_NS
         if after_boot:
             self.start()
 
@@ -42,30 +54,43 @@ class Filling:
             self._asked.set()
 
     def look(self) -> None:
-        """Ask for a run when this bookie refused writes and takes them again: writers went on without it. A run that is
-        under way may have looked before, so another one follows."""
+        """Ask for a run when there is a reason to. One that is under way may have looked before, so another follows."""
+        if not self._by_itself:
+            return
         refused = self._store.writes_refused
-        if self._by_itself and not self._store.is_read_only and refused != self._refused_asked:
-            self._refused_asked = refused
+        if not self._store.is_read_only and refused != self._refused_asked:
+            self._refused_asked = refused  # writers went on without us
             self._progress.waits("this bookie takes writes again; a run looks for those that it refused")
             self._asked.set()
+        if self._store.bad_entries:
+            self._look_at_bad(self._store.bad_entries)
+
+    def _look_at_bad(self, bad: BadEntries) -> None:
+        now_ns, is_news = self._clock.monotonic_ns(), bad.found != self._bad_asked
+        if now_ns - self._bad_asked_ns < (_BAD_PAUSE_NS if is_news else self._bad_pause_ns):
+            return
+        self._bad_pause_ns = _BAD_PAUSE_NS if is_news else min(2 * self._bad_pause_ns, _BAD_PAUSE_MAX_NS)
+        self._bad_asked, self._bad_asked_ns = bad.found, now_ns
+        self._progress.waits(f"{len(bad)} entries here are bad; a run fetches copies of them")
+        self._asked.set()
 
     def status(self) -> FillStatus:
         found = self._progress.snapshot()
-        return replace(found, is_whole=found.is_whole and self._has_what_it_refused)
+        return replace(found, is_whole=found.is_whole and self._has_looked_since)
 
     @property
-    def _has_what_it_refused(self) -> bool:
-        """Return True when a run that ended began after the last refused write. Said of a bookie that takes writes: one
-        whose turn it is to stop refuses them, and is as whole as it was."""
-        is_filled = self._store.writes_refused == self._refused_filled
-        return is_filled or self._store.is_read_only or not self._by_itself
+    def _has_looked_since(self) -> bool:
+        """Return True when a run that ended began after the last bad entry was found, and after the last refused write.
+        The latter is said of a bookie that takes writes: one whose turn it is to stop refuses them, and is as whole as
+        it was."""
+        is_filled = self._store.writes_refused == self._refused_filled or self._store.is_read_only
+        return (is_filled and self._store.bad_entries.found == self._bad_filled) or not self._by_itself
 
     @property
     def is_whole(self) -> bool:
         """Return True when a fill of this life ended with nothing missing and nothing blocked, and nothing was lost
         since."""
-        is_filled = self._progress.is_whole and self._has_what_it_refused
+        is_filled = self._progress.is_whole and self._has_looked_since
         return is_filled and self._boot.progress.is_done and not self._store.quarantined
 
     async def run(self, metadata: MetadataStore, registered: asyncio.Event) -> None:
@@ -75,13 +100,16 @@ class Filling:
             await registered.wait()  # before that writers leave us out, so that a run would have no end to reach
             await self._boot.progress.until_done()  # what is in limbo is the repair's
             self._asked.clear()
-            refused = self._store.writes_refused
+            bad = self._store.bad_entries
+            refused, found, more = self._store.writes_refused, bad.found, frozenset(bad.more)
             try:
                 await self._boot.fill(self._store, metadata, self._progress)
-                self._refused_filled = refused
+                self._refused_filled, self._bad_filled = refused, found
+                bad.more -= more
             except BookieError as error:
                 if error.fatal:
                     raise
                 log.warning("filling of holes given up reason=%s", error)
+            bad.forget_gone()
             if self.is_whole:
                 await self._lease.end_of_before()

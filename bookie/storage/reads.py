@@ -14,6 +14,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import LAST_ENTRY, EntryId, IdRange, LedgerId
 from bookie.base.units import MIB
 from bookie.ports.disk import Buffer
+from bookie.storage.bad_entries import BadEntries
 from bookie.storage.entrylog.logs import EntryPlace
 from bookie.storage.ledgers import DOUBT, GIVEN_UP, LIMBO, NAMED_AGAIN, Ledger
 from bookie.storage.location import Location
@@ -30,13 +31,16 @@ BATCH_BYTES_MAX = 1 * MIB
 _WARM_COUNT = 256
 _PIECE_COUNT = 1024  # entries of a list, between two looks at the loop
 _SORT_COUNT = 16_384
+# What a read meets whose log goes meanwhile.
+_MAY_HAVE_MOVED = errors.CorruptFile, errors.FileMissing
 
 
 class EntryReads:
     """All reads of the store. `is_doubtful`: nothing is proven yet, so every "no" must be "unknown"."""
 
-    def __init__(self, partitions: Sequence[Partition], routing: Routing, stats: StorageStats) -> None:
+    def __init__(self, partitions: Sequence[Partition], routing: Routing, bad: BadEntries, stats: StorageStats) -> None:
         self.is_doubtful = False
+        self._bad = bad
         self._partitions = partitions
         self._number_of, self._first, self._count = routing.number_of, routing.first, routing.count
         self._stats = stats
@@ -59,7 +63,12 @@ class EntryReads:
             return body
         if partition.ahead.flight_with(ledger_id, entry_id) is not None or partition.index.is_slow():
             return None  # on its way, or its place must come from the disk as well: no look at the index here
-        return partition.ahead.read_nowait(self._locate(partition, ledger_id, entry_id))
+        place = self._locate(partition, ledger_id, entry_id)
+        try:
+            return partition.ahead.read_nowait(place)
+        except errors.StorageFailed as error:
+            self._bad.add(partition, place, error)
+            raise
 
     def read_run_nowait(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | None]:
         """Return for each entry its body if memory or the page cache has it. None proves nothing: ask `read_many`."""
@@ -120,9 +129,11 @@ class EntryReads:
             self._stats.disk_reads += 1
             try:
                 return await partition.ahead.read(place)
-            except (errors.CorruptFile, errors.FileMissing):
-                if not self._has_moved(partition, place):
-                    raise
+            except errors.StorageFailed as error:
+                if isinstance(error, _MAY_HAVE_MOVED) and self._has_moved(partition, place):
+                    continue
+                self._bad.add(partition, place, error)
+                raise
 
     async def read_many(self, ledger_id: LedgerId, entry_ids: Sequence[EntryId]) -> list[Buffer | BookieError]:
         """Return for each entry what `read` returns or raises, in the order asked; of the first of them only, as many
@@ -198,7 +209,7 @@ class EntryReads:
             try:
                 await partition.logs.read(place.location, ledger_id, entry_id)
                 return
-            except (errors.CorruptFile, errors.FileMissing):
+            except _MAY_HAVE_MOVED:
                 if not self._has_moved(partition, place):
                     raise
 
@@ -308,7 +319,11 @@ class EntryReads:
             return False
         try:
             await self._read_disk(self._partition_of(ledger_id), ledger_id, entry_id)
-        except (errors.CorruptFile, errors.NoSuchEntry, errors.UnknownLedgerState):
+        except (errors.NoSuchEntry, errors.UnknownLedgerState):
+            return False
+        except errors.StorageFailed as error:
+            if error.fatal or isinstance(error, errors.OutOfResources):
+                raise  # says nothing about this entry
             return False
         return True
 

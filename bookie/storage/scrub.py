@@ -1,8 +1,8 @@
 """Scrubs in the background: reads and checks every entry's bytes, at a bounded rate, over and over.
 
-Rot is silent until somebody reads, and by then the other copies may be gone too. What is found is told (counters, a
-list, a line in the log) and nothing else: the entry answers an I/O error as before, which no quorum takes for a "no",
-and a person or the integrity check gets it back from other bookies. Must never repair, mark or delete anything.
+Rot is silent until somebody reads, and by then the other copies may be gone too. What is found is noted
+(`bad_entries`) and nothing else: the entry answers an I/O error as before, which no quorum takes for a "no", and the
+fill gets it back from other bookies. Must never repair, mark or delete anything.
 
 Where it is stands in the index (`scrub`), so that a restart does not begin anew; so does how much of the rest between
 two passes is over (`scrub-rest`), or a bookie that starts again each week would never scrub. Both are hints, and not
@@ -22,8 +22,9 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId
 from bookie.base.throttle import Throttle
 from bookie.base.units import KIB
-from bookie.ports.admin import BadEntry, ScrubReport
+from bookie.ports.admin import ScrubReport
 from bookie.ports.clock import Clock
+from bookie.storage.bad_entries import BadEntries
 from bookie.storage.entrylog.logs import EntryPlace, in_pieces
 from bookie.storage.partition import Partition
 from bookie.storage.scrub_options import ScrubOptions
@@ -40,8 +41,6 @@ _BEGIN = LedgerId(0), EntryId(0)
 _DONE = LedgerId(LEDGER_ID_MAX), EntryId(0)  # this directory, in a pass that goes on in others
 # Read, checked and waited for together.
 PIECE_BYTES = 512 * KIB
-# Entries told one by one; a disk that rots as a whole needs no longer list.
-BAD_MAX = 1_000
 
 
 @dataclass(slots=True)
@@ -56,9 +55,15 @@ class Scrubber:
     """Checks all entries, again and again. One task runs it (`run`); anybody may call `request` and `report`."""
 
     def __init__(
-        self, partitions: Iterable[Partition], stats: StorageStats, options: ScrubOptions, clock: Clock
+        self,
+        partitions: Iterable[Partition],
+        bad: BadEntries,
+        stats: StorageStats,
+        options: ScrubOptions,
+        clock: Clock,
     ) -> None:
         self._partitions = tuple(partitions)
+        self._bad = bad
         self._stats = stats
         self._options = options
         self._clock = clock
@@ -69,8 +74,6 @@ class Scrubber:
         self._at = _BEGIN
         self._rested_ms = _load_rested(self._partitions[0])  # since the last pass, in all lives
         self._pass = _Pass()
-        self._bad: dict[tuple[LedgerId, EntryId], BadEntry] = {}
-        self._homes: dict[LedgerId, Partition] = {}  # of the ledgers in `_bad`
 
     def set_bytes_per_s(self, rate: int | None) -> None:
         """Check so many bytes a second from now on; None: no limit."""
@@ -86,7 +89,7 @@ class Scrubber:
         self._asked.set()
 
     def report(self) -> ScrubReport:
-        """Report what is known. Lists the bad entries that this process found, except those that are good again."""
+        """Report what is known. Lists the known bad entries, except those that are good again."""
         return ScrubReport(
             is_running=self._is_running,
             passes_done=self._stats.scrub_passes,
@@ -95,7 +98,7 @@ class Scrubber:
             ledger_id=self._at[0],
             entry_id=self._at[1],
             bad_count=len(self._bad),
-            bad=tuple(self._bad.values()),
+            bad=self._bad.listed(),
         )
 
     async def run(self) -> None:
@@ -151,7 +154,7 @@ class Scrubber:
                 _save(partition, *_BEGIN)
         finally:
             self._is_running = False
-        self._forget_deleted()
+        self._bad.forget_gone()
         self._stats.scrub_passes += 1
         log.info("scrubbed entries=%d bytes=%d bad=%d", self._pass.entries, self._pass.bytes, len(self._bad))
         return True
@@ -175,13 +178,12 @@ class Scrubber:
                 if body is None:
                     await self._look_again(partition, place)
                 else:
-                    self._bad.pop((place.ledger_id, place.entry_id), None)
+                    self._bad.read_well(place.ledger_id, place.entry_id)
             self._pass.entries += len(places)
             self._stats.scrub_entries += len(places)
             size = sum(place.location.size for place in places)
             self._pass.bytes += size
             self._stats.scrub_bytes += size
-        self._stats.scrub_bad = len(self._bad)
 
     async def _look_again(self, partition: Partition, place: EntryPlace) -> None:
         try:
@@ -189,28 +191,7 @@ class Scrubber:
         except errors.OutOfResources:
             raise
         except errors.StorageFailed as error:
-            if partition.is_current(place):  # else it was deleted, written anew, or moved by compaction meanwhile
-                self._homes[place.ledger_id] = partition
-                self._found(place, str(error))
-
-    def _found(self, place: EntryPlace, reason: str) -> None:
-        key = place.ledger_id, place.entry_id
-        if key in self._bad or len(self._bad) >= BAD_MAX:
-            return
-        self._bad[key] = BadEntry(place.ledger_id, place.entry_id, place.location.log_id, place.location.offset, reason)
-        log.error("bad entry ledger_id=%d entry_id=%d reason=%s", place.ledger_id, place.entry_id, reason)
-
-    def _forget_deleted(self) -> None:
-        """Remove entries from the list when their ledger was deleted or they were written again."""
-        for key in list(self._bad):
-            partition = self._homes[key[0]]
-            bad = self._bad[key]
-            location = partition.locate(*key) if partition.table.is_here(key[0]) else None
-            if location is None or (location.log_id, location.offset) != (bad.log_id, bad.offset):
-                del self._bad[key]
-        here = {ledger_id for ledger_id, _ in self._bad}
-        self._homes = {ledger_id: home for ledger_id, home in self._homes.items() if ledger_id in here}
-        self._stats.scrub_bad = len(self._bad)
+            self._bad.add(partition, place, error)
 
 
 async def _pieces(partition: Partition) -> AsyncGenerator[list[EntryPlace], None]:

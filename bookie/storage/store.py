@@ -15,6 +15,7 @@ from bookie.base.ids import EntryId, IdRange, LedgerId
 from bookie.ports import World
 from bookie.ports.disk import Buffer, Lock, Usage
 from bookie.storage import dirs, heads, ledgers, limits, mixes, protection
+from bookie.storage.bad_entries import BadEntries
 from bookie.storage.checkpoint import Checkpointer
 from bookie.storage.doubt import Doubt
 from bookie.storage.health import StorageHealth
@@ -57,7 +58,8 @@ class EntryStore:
         self._number_of, self._first, self._count = routing.number_of, routing.first, routing.count
         self._journals = tuple(journals)
         self._locks = locks
-        self._reads = EntryReads(self._partitions, routing, stats)
+        self.bad_entries = BadEntries(self._partitions, stats)
+        self._reads = EntryReads(self._partitions, routing, self.bad_entries, stats)
         self._health = health = StorageHealth(options, world.disk, self._partitions, self._journals, fail=fail)
         self._journal_data = options.journal_write_data
         self._cache_bytes_max = options.write_cache_bytes_max
@@ -383,8 +385,8 @@ class EntryStore:
         return self._reads.has_entries(ledger_id)
 
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-        """Return True when the entry is here and its bytes pass their check.
-        Raises StorageFailed when the disk fails."""
+        """Return True when the entry is here, and the disk gives its bytes and they pass their check.
+        Raises OutOfResources, DiskFailed."""
         return await self._reads.check_entry(ledger_id, entry_id)
 
     async def entry_ranges(self, ledger_id: LedgerId) -> list[IdRange]:

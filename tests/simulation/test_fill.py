@@ -14,42 +14,15 @@ from bookie.base.units import NS_PER_MS
 from bookie.client.repair.maintenance import Maintenance
 from bookie.client.write.writer import LedgerWriter
 from bookie.metadata.ledger import LedgerMetadata
-from bookie.ports.admin import FillAction, FillStatus, State
+from bookie.ports.admin import FillAction, State
 from bookie.sim import replicas, workload
-from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
+from bookie.sim.cluster import SimCluster
 from bookie.sim.node import Defect, ProcessEnd
 from bookie.sim.replicas import copies
 from bookie.sim.run import run_seed
+from fill_support import away, back, status, until_whole, written
 from sim_support import on_cluster
 from story_support import story
-
-
-async def written(cluster: SimCluster, client: ClientNode, writer: LedgerWriter, count: int) -> None:
-    for _ in range(count):
-        payload = b"entry after %d of ledger %d" % (writer.last_confirmed, writer.id)
-        entry_id = await client(writer.append(payload))
-        cluster.oracle.acknowledged(writer.id, entry_id, payload)
-
-
-async def away(cluster: SimCluster, bookie: BookieNode) -> None:
-    bookie.stop()
-    await cluster.until(lambda: not bookie.is_running, f"{bookie.name} stops")
-
-
-async def back(cluster: SimCluster, bookie: BookieNode) -> None:
-    bookie.start()
-    await cluster.until_ready(bookie.name)
-
-
-def status(bookie: BookieNode) -> FillStatus:
-    assert bookie.process is not None
-    assert bookie.process.admin.filling is not None
-    return bookie.process.admin.filling.status()
-
-
-async def until_whole(cluster: SimCluster, *bookies: BookieNode) -> None:
-    for bookie in bookies:
-        await cluster.until(lambda bookie=bookie: status(bookie).is_whole, f"{bookie.name} is whole")
 
 
 def complete(cluster: SimCluster, ledger_id: LedgerId) -> LedgerMetadata:

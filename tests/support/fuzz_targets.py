@@ -34,7 +34,7 @@ from bookie.metadata import (
 )
 from bookie.ports.admin import Aside, Sentinel
 from bookie.runtime import keystore
-from bookie.storage import block, doubt, ledgers, location, log_use, shapes, versions
+from bookie.storage import bad_entries, block, doubt, ledgers, location, log_use, shapes, versions
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.reader import JournalFile
@@ -308,7 +308,8 @@ def names_of_nodes(data: bytes) -> None:
 
 
 def small_records(data: bytes) -> None:
-    """Of an index: its doubt, its directories, what a log holds of a ledger."""
+    """Of an index: its doubt, its directories, what a log holds of a ledger, which entries are bad."""
+    assert all(bad.ledger_id >= 0 and bad.entry_id >= 0 for bad in bad_entries.load_rows(data))
     reads: list[Callable[[bytes], object]] = [
         doubt.unpack,
         lambda value: shapes.load(value, "index"),
@@ -604,6 +605,7 @@ _ALL = [
             doubt.Doubt(3, 700, 5).pack(),
             shapes.dump((shapes.Shape(0, 2), shapes.Shape(700, 3))),
             b"".join(log_use.pair(3, (LEDGER, (9, EntryId(0), EntryId(5))))),
+            bytes(27) + b"\x09",
         ],
         small_records,
         (),

@@ -28,11 +28,9 @@ FILES_MAX = 256
 _LEAP_MAX = 65_536
 # Above this there is no id for what comes next that a location can hold (u32). At a log a second it takes 130 years.
 _ID_MAX = 0xF000_0000
-# What a person can do: the store does not know which bookie it is, and repairs nothing.
-_REMEDY = "`bookie cluster recover-bookie` with this bookie and --ledger"
-_REMEDY_OF_A_LOG = (
-    f"`bookie node scrub --start` lists what is gone; other bookies have copies: {_REMEDY} for each ledger"
-)
+# Other bookies have copies. The store does not fetch them: it knows neither of others nor which bookie it is.
+_REMEDY = "`bookie node fill-holes --start` fetches copies from other bookies now, else the bookie does so by itself"
+_REMEDY_OF_A_LOG = f"`bookie node scrub --start` finds what is gone, {_REMEDY}"
 
 
 class EntryPlace(NamedTuple):
@@ -270,8 +268,7 @@ class EntryLogs:
         """Say what is wrong with an entry whose record fails its check, and what to do."""
         return (
             f"{path_of(self.directory, place.location.log_id)}: the record of entry {place.entry_id} of ledger"
-            f" {place.ledger_id} at offset {place.location.offset} does not check; other bookies have copies:"
-            f" {_REMEDY} {place.ledger_id}"
+            f" {place.ledger_id} at offset {place.location.offset} does not check; {_REMEDY}"
         )
 
     async def _open(self, log_id: int) -> File:

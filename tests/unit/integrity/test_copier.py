@@ -40,17 +40,25 @@ class StillClock:
 class Shelf:
     """The questions that a copier asks of a store."""
 
-    def __init__(self, *held: int, unreadable: tuple[int, ...] = ()) -> None:
+    def __init__(self, *held: int, unreadable: tuple[int, ...] = (), bad: tuple[int, ...] = ()) -> None:
         self.held = {EntryId(entry): b"" for entry in held}
+        self.bad_entries = self
+        self.bad = bad  # that are known to be bad
+        self.more: set[LedgerId] = set()
         self.unreadable = unreadable
         self.keys: list[bytes] = []
+        self.checked: list[EntryId] = []
         self.refusals = 0
 
     async def entry_ranges(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
         return [(entry, entry) for entry in sorted(self.held)]
 
     async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        self.checked.append(entry_id)
         return entry_id not in self.unreadable
+
+    def of(self, ledger_id: LedgerId) -> list[EntryId]:
+        return [EntryId(entry) for entry in self.bad]
 
     def facts(self, ledger_id: LedgerId) -> LedgerFacts | None:
         return None
@@ -221,6 +229,33 @@ def test_where_disks_were_lost_in_part_the_bytes_decide_and_not_the_index(held: 
 
     assert copy(shelf, lambda bookie, entry: sealed(entry), verify=True) == 2
     assert shelf.held[EntryId(rotten)] == sealed(rotten)
+
+
+def test_of_what_is_here_only_what_is_known_to_be_bad_is_read_and_fetched_where_it_is_still_bad() -> None:
+    """Entry 0 reads well again, 2 is bad as was found, 3 is bad and nobody knows it."""
+    shelf = Shelf(0, 1, 2, 3, unreadable=(2, 3), bad=(0, 2))
+
+    assert copy(shelf, lambda bookie, entry: sealed(entry)) == 1
+    assert shelf.checked == [0, 2]
+    assert [entry for entry, body in shelf.held.items() if body] == [2]
+
+
+def test_of_a_ledger_with_more_bad_entries_than_are_known_all_is_read() -> None:
+    shelf = Shelf(0, 1, 2, 3, unreadable=(2, 3))
+    shelf.more = {LEDGER}
+
+    assert copy(shelf, lambda bookie, entry: sealed(entry)) == 2
+    assert shelf.checked == [0, 1, 2, 3]
+
+
+def test_a_bad_entry_that_is_no_share_of_this_bookie_or_not_decided_is_not_fetched() -> None:
+    shelf = Shelf(0, 1, 2, 3, 9, unreadable=(1, 9), bad=(1, 9))
+    metadata = build.a_ledger(write=1, ack=1).closed(EntryId(3), 28)
+    held = [entry for entry in range(4) if build.ME in metadata.write_set(EntryId(entry))]
+    assert 1 not in held
+
+    assert copy(shelf, lambda bookie, entry: sealed(entry), metadata=metadata) == 0
+    assert shelf.checked == []
 
 
 def test_a_full_write_cache_is_flushed_and_the_copy_goes_on() -> None:

@@ -53,6 +53,8 @@ class Place:
         self.replicas: Callable[[BookieId, LedgerId, EntryId], bytes] = lambda _, ledger, entry: sealed(ledger, entry)
         self.lac: Callable[[], int] = lambda: 1
         self.in_doubt: set[LedgerId] = set()
+        self.bad: dict[LedgerId, list[EntryId]] = {}
+        self.more: set[LedgerId] = set()
         self.quarantined: dict[LedgerId, str] = {}
         self.log: list[str] = []
         self.now_ns = 0
@@ -116,12 +118,23 @@ class Place:
             raise errors.NoSuchLedger("unknown here")
         return [(EntryId(entry), EntryId(entry)) for entry in sorted(self.held[ledger_id])]
 
+    @property
+    def bad_entries(self) -> Place:
+        return self
+
+    def of(self, ledger_id: LedgerId) -> list[EntryId]:
+        return self.bad.get(ledger_id, [])
+
+    async def check_entry(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        return entry_id not in self.bad.get(ledger_id, [])
+
     async def room(self) -> None:
         return
 
     def add_copied(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes, master_key: bytes) -> None:
         self.log.append(f"keep {ledger_id}/{entry_id}")
         self.held.setdefault(ledger_id, set()).add(entry_id)
+        self.bad = {each: [bad for bad in entries if bad != entry_id] for each, entries in self.bad.items()}
         assert body == sealed(ledger_id, entry_id), "kept what fails its check"
 
     async def flush(self) -> None:
@@ -176,6 +189,33 @@ def test_what_is_missing_of_a_closed_ledger_is_fetched_made_durable_and_counted(
     assert (status.entries_copied, status.entries_missing, status.blocked_count, status.is_whole) == (2, 0, 0, True)
     assert (status.ledgers_total, status.ledgers_done, status.boot_epoch) == (1, 1, 7)
     assert status.bytes_copied == len(sealed(1, 1)) + len(sealed(1, 3))
+
+
+def test_an_entry_that_is_known_to_be_bad_is_missing_until_its_copy_is_durable() -> None:
+    place = Place(l1=CLOSED)
+    place.held[ONE] = {0, 1, 2, 3}
+    place.bad[ONE] = [EntryId(2)]
+
+    done = place.fill()
+
+    assert place.kept() == ["1/2"]
+    assert [status.entries_missing for status in place.at_flush] == [1]
+    assert (done.entries_copied, done.entries_missing, done.is_whole) == (1, 0, True)
+
+
+def test_a_bad_entry_that_nobody_gives_blocks_its_ledger() -> None:
+    place = Place(l1=CLOSED)
+    place.held[ONE] = {0, 1, 2, 3}
+    place.bad[ONE] = [EntryId(2)]
+
+    def nothing(*_: object) -> bytes:
+        raise errors.NoSuchEntry("not here either")
+
+    place.replicas = nothing
+    done = place.fill()
+
+    assert (done.entries_missing, done.blocked_count, done.is_whole) == (1, 1, False)
+    assert "entry 2" in done.blocked[0].reason
 
 
 def test_a_ledger_this_bookie_has_never_heard_of_is_filled_too() -> None:

@@ -46,7 +46,7 @@ class Running:
 
     def __init__(self, bench: Bench, store: EntryStore, options: ScrubOptions = FAST) -> None:
         self.bench = bench
-        self.scrubber = Scrubber(store.partitions, store.stats, options, bench.node.world.clock)
+        self.scrubber = Scrubber(store.partitions, store.bad_entries, store.stats, options, bench.node.world.clock)
         self.task: Any = bench.simulation.loop.create_task(self.scrubber.run())
 
     async def whole_pass(self) -> None:
@@ -96,7 +96,7 @@ async def test_every_flipped_bit_is_named_and_nothing_is_repaired(
     report = running.scrubber.report()
     assert [(bad.ledger_id, bad.entry_id) for bad in report.bad] == [(2, 0), (2, 1), (4, 39)]
     assert all("does not check" in bad.reason for bad in report.bad)
-    assert all(f"recover-bookie` with this bookie and --ledger {bad.ledger_id}" in bad.reason for bad in report.bad)
+    assert all("`bookie node fill-holes --start` fetches copies" in bad.reason for bad in report.bad)
     assert store.stats.scrub_bad == 3
     with pytest.raises(errors.CorruptFile):
         await bench.read(store, 2, 0)
@@ -116,7 +116,7 @@ async def test_a_log_that_is_gone_is_as_many_bad_entries(bench: Bench) -> None:
         await running.whole_pass()
         report = running.scrubber.report()
         assert (report.bad_count, report.entries_checked) == (160, 165)
-        assert all("missing" in bad.reason and "recover-bookie" in bad.reason for bad in report.bad)
+        assert all("missing" in bad.reason and "fill-holes" in bad.reason for bad in report.bad)
         await running.stop()
 
     async def first(store: EntryStore) -> None:

@@ -153,7 +153,7 @@ async def test_the_highest_entry_of_all_is_read_listed_and_scrubbed(bench: Bench
         await bench.put_all(store, ledger, [2**63 - 2, 2**63 - 1])
         await store.flush()
         assert await store.entry_ranges(LedgerId(ledger)) == [(2**63 - 2, 2**63 - 1)]
-        scrubber = Scrubber(store.partitions, store.stats, ScrubOptions(), bench.node.world.clock)
+        scrubber = Scrubber(store.partitions, store.bad_entries, store.stats, ScrubOptions(), bench.node.world.clock)
         await scrubber._whole_pass()
         assert (store.stats.scrub_entries, scrubber.report().bad) == (2, ())
 
