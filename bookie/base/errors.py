@@ -268,6 +268,13 @@ class CorruptFile(StorageFailed):
     retryable = False
 
 
+# What helps where a bookie cannot do without what is damaged (docs/INTEGRITY.md, "A volume that is damaged").
+TREAT_AS_LOST = (
+    "treat this volume as lost: move all that is in it away (in Kubernetes: delete its claim, then the pod) and start"
+    " this bookie again; it waits for its grant, and copies what the volume had from other bookies"
+)
+
+
 # ---- starting ------------------------------------------------------------------------------------------------------
 
 

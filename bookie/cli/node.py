@@ -282,7 +282,8 @@ def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     report = encoding.to_json(bookie.ask(calls.scrub(start=arguments.start)))
     bad = report["bad"]
     # What a pass that never ended did not find proves nothing.
-    outcome = output.DAMAGE if report["badCount"] else output.WHOLE if report["passesDone"] else output.NOT_KNOWN
+    is_whole = report["passesDone"] and not report["givenUp"]
+    outcome = output.DAMAGE if report["badCount"] else output.WHOLE if is_whole else output.NOT_KNOWN
     report = {"outcome": outcome, **report}
     if arguments.json:
         output.say(arguments, report, "")
@@ -290,7 +291,9 @@ def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
         output.say(arguments, report, output.facts({name: value for name, value in report.items() if name != "bad"}))
         if bad:
             output.rows(arguments, bad, _BAD_COLUMNS)
-    if outcome == output.NOT_KNOWN:
+    if report["givenUp"]:
+        output.tell(f"the last pass did not look at all entries: {report['givenUp']}")
+    elif outcome == output.NOT_KNOWN:
         output.tell("this bookie has not finished a pass over all its entries since it started: nothing is known yet")
     # The command was asked to start a pass, and did; the next `node scrub` tells what the pass finds.
     return 0 if arguments.start and outcome == output.NOT_KNOWN else output.EXIT_OF[outcome]

@@ -378,6 +378,7 @@ class ScrubReport:
     entry_id: EntryId
     bad_count: int
     bad: tuple[BadEntry, ...] = ()  # the first thousand
+    given_up: str = ""  # why the last pass that ended did not look at all entries
 
 
 class DrainAction(enum.Enum):

@@ -471,7 +471,7 @@ class ScrubRequest(_message.Message):
     def __init__(self, start: _Optional[bool] = ...) -> None: ...
 
 class ScrubReport(_message.Message):
-    __slots__ = ("is_running", "passes_done", "entries_checked", "bytes_checked", "ledger_id", "entry_id", "bad_count", "bad")
+    __slots__ = ("is_running", "passes_done", "entries_checked", "bytes_checked", "ledger_id", "entry_id", "bad_count", "bad", "given_up")
     IS_RUNNING_FIELD_NUMBER: _ClassVar[int]
     PASSES_DONE_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_CHECKED_FIELD_NUMBER: _ClassVar[int]
@@ -480,6 +480,7 @@ class ScrubReport(_message.Message):
     ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     BAD_COUNT_FIELD_NUMBER: _ClassVar[int]
     BAD_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
     is_running: bool
     passes_done: int
     entries_checked: int
@@ -488,7 +489,8 @@ class ScrubReport(_message.Message):
     entry_id: int
     bad_count: int
     bad: _containers.RepeatedCompositeFieldContainer[BadEntry]
-    def __init__(self, is_running: _Optional[bool] = ..., passes_done: _Optional[int] = ..., entries_checked: _Optional[int] = ..., bytes_checked: _Optional[int] = ..., ledger_id: _Optional[int] = ..., entry_id: _Optional[int] = ..., bad_count: _Optional[int] = ..., bad: _Optional[_Iterable[_Union[BadEntry, _Mapping]]] = ...) -> None: ...
+    given_up: str
+    def __init__(self, is_running: _Optional[bool] = ..., passes_done: _Optional[int] = ..., entries_checked: _Optional[int] = ..., bytes_checked: _Optional[int] = ..., ledger_id: _Optional[int] = ..., entry_id: _Optional[int] = ..., bad_count: _Optional[int] = ..., bad: _Optional[_Iterable[_Union[BadEntry, _Mapping]]] = ..., given_up: _Optional[str] = ...) -> None: ...
 
 class BadEntry(_message.Message):
     __slots__ = ("ledger_id", "entry_id", "log_id", "offset", "reason")

@@ -75,7 +75,7 @@ _SHORT = ("Too many open files", "Cannot allocate memory")
 def _translate(directory: str, error: Exception, *, is_write: bool) -> errors.BookieError:
     text = str(error)
     if "Corruption" in text:
-        return errors.CorruptFile(f"{directory}: {text}; the index is corrupt: treat this volume as lost")
+        return errors.CorruptFile(f"{directory}: {text}; the index is corrupt; {errors.TREAT_AS_LOST}")
     if any(words in text for words in _SHORT):
         return errors.OutOfResources(f"{directory}: {text}")
     if "No space left" in text:

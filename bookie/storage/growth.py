@@ -75,7 +75,7 @@ def _check(
         if rules.must_exist and not _is_added(number, rules):
             raise errors.CorruptFile(
                 f"the index of ledger directory {number + 1} is empty, though this volume has held one;"
-                " restore it, or treat this volume as lost"
+                f" restore it, or {errors.TREAT_AS_LOST}"
             )
         return
     if _is_added(number, rules) and number >= history[-1].directories:

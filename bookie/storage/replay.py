@@ -103,6 +103,6 @@ def whose(record: WholeRecord, reason: str, path: str) -> list[LedgerId]:
     if not ledger_ids:
         raise errors.CorruptFile(
             f"{path}: the record that ends at offset {record.end} checks, but {reason}: nobody can say whose it is; "
-            "restore the file, or treat this volume as lost"
+            f"restore the file, or {errors.TREAT_AS_LOST}"
         )
     return ledger_ids

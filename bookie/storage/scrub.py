@@ -74,6 +74,7 @@ class Scrubber:
         self._at = _BEGIN
         self._rested_ms = _load_rested(self._partitions[0])  # since the last pass, in all lives
         self._pass = _Pass()
+        self._given_up = ""  # why the last pass did not look at all; "" when it did
 
     def set_bytes_per_s(self, rate: int | None) -> None:
         """Check so many bytes a second from now on; None: no limit."""
@@ -99,6 +100,7 @@ class Scrubber:
             entry_id=self._at[1],
             bad_count=len(self._bad),
             bad=self._bad.listed(),
+            given_up=self._given_up,
         )
 
     async def run(self) -> None:
@@ -111,13 +113,7 @@ class Scrubber:
             if not is_asked:
                 await self._rest()
             self._asked.clear()
-            try:
-                is_asked = not await self._whole_pass()
-            except BookieError as error:
-                if error.fatal:
-                    raise
-                log.warning("scrub given up until the next is due reason=%s", error)
-                is_asked = False
+            is_asked = not await self._whole_pass()
 
     async def _rest(self) -> None:
         """Wait until a pass is due or requested: as long as this process and those before it have not rested yet."""
@@ -138,25 +134,40 @@ class Scrubber:
 
     async def _whole_pass(self) -> bool:
         """Do one pass, from the saved position. Return False when a request makes it begin again."""
-        self._is_running, self._pass = True, _Pass()
+        self._is_running, self._pass, given_up = True, _Pass(), ""
         try:
             for partition in self._partitions:
-                async with contextlib.aclosing(_pieces(partition)) as pieces:
-                    async for piece in pieces:
-                        if self._asked.is_set():
-                            return False
-                        await self._wait_for_turn(piece)
-                        await self._check(partition, piece)
-                        self._at = piece[-1].ledger_id, piece[-1].entry_id
-                        _save(partition, self._at[0], EntryId(min(self._at[1] + 1, LEDGER_ID_MAX)))
-                _save(partition, *_DONE)
+                try:
+                    if not await self._directory(partition):
+                        return False
+                except BookieError as error:
+                    if error.fatal:
+                        raise
+                    given_up = given_up or f"{partition.logs.directory}: {error}"
+                    log.warning("scrub of a directory given up until the next pass reason=%s", given_up)
             for partition in self._partitions:
                 _save(partition, *_BEGIN)
         finally:
             self._is_running = False
         self._bad.forget_gone()
-        self._stats.scrub_passes += 1
+        self._given_up, self._stats.scrub_given_up = given_up, int(bool(given_up))
+        if not given_up:
+            self._stats.scrub_passes += 1
         log.info("scrubbed entries=%d bytes=%d bad=%d", self._pass.entries, self._pass.bytes, len(self._bad))
+        return True
+
+    async def _directory(self, partition: Partition) -> bool:
+        """Check what the pass has not checked yet of one directory. Return False when a request makes it begin again.
+        Raises StorageFailed where the index cannot be walked, and OutOfResources."""
+        async with contextlib.aclosing(_pieces(partition)) as pieces:
+            async for piece in pieces:
+                if self._asked.is_set():
+                    return False
+                await self._wait_for_turn(piece)
+                await self._check(partition, piece)
+                self._at = piece[-1].ledger_id, piece[-1].entry_id
+                _save(partition, self._at[0], EntryId(min(self._at[1] + 1, LEDGER_ID_MAX)))
+        _save(partition, *_DONE)
         return True
 
     async def _wait_for_turn(self, piece: list[EntryPlace]) -> None:

@@ -2,7 +2,9 @@
 
 import dataclasses
 
-GAUGES = frozenset(("cache_bytes", "journal_files_stuck", "scrub_bad"))  # what goes up and down; all else counts
+GAUGES = frozenset(
+    ("cache_bytes", "journal_files_stuck", "scrub_bad", "scrub_given_up")
+)  # what goes up and down; all else counts
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -36,6 +38,7 @@ class StorageStats:
     scrub_bad: int = 0
     scrub_bytes: int = 0
     scrub_entries: int = 0
+    scrub_given_up: int = 0  # 1 when the last pass did not look at all entries
     scrub_passes: int = 0
 
     def as_dict(self) -> dict[str, int]:

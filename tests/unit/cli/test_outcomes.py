@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from bookie.base.ids import LAST_ENTRY, BookieId, EntryId, LedgerId
 from bookie.cli import autorecovery, cluster, integrity, ledger, main, metadata_acl, node, output, replicas, workload
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
-from bookie.ports.admin import FillStatus, RepairStatus
+from bookie.ports.admin import FillStatus, RepairStatus, ScrubReport
 from bookie.sim.cluster import SimCluster
 from bookie.wire.digest import Digest, DigestType
 from bookie.workload import check, survey
@@ -343,6 +344,36 @@ def test_a_fill_is_followed_to_its_end_and_told_once_a_change(
     assert len(capsys.readouterr().out.splitlines()) == lines
     assert bookie.asked[0] == (1 if "start" in flags else 2)
     assert bookie.statuses == []
+
+
+@pytest.mark.parametrize(
+    ("report", "code", "told"),
+    [
+        ({"passes_done": 1}, 0, ""),
+        ({"passes_done": 0}, 6, "has not finished a pass"),
+        ({"passes_done": 3, "given_up": "/ledgers: no index"}, 6, "did not look at all entries: /ledgers: no index"),
+        ({"passes_done": 1, "bad_count": 2}, 1, ""),
+        ({"passes_done": 1, "bad_count": 2, "given_up": "no index"}, 1, "did not look at all entries: no index"),
+    ],
+)
+def test_a_scrub_is_whole_only_after_a_pass_that_looked_at_all(
+    report: dict[str, Any], code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole: dict[str, Any] = {
+        "is_running": False,
+        "passes_done": 0,
+        "entries_checked": 9,
+        "bytes_checked": 99,
+        "ledger_id": 0,
+        "entry_id": 0,
+        "bad_count": 0,
+    }
+    bookie: Any = SimpleNamespace(ask=lambda _call: ScrubReport(**{**whole, **report}))
+
+    assert node._scrub(bookie, argparse.Namespace(json=True, start=False)) == code
+    said = capsys.readouterr()
+    assert told in said.err
+    assert bool(told) == bool(said.err)
 
 
 def test_acls_are_refused_for_a_metadata_store_that_is_no_zookeeper() -> None:

@@ -63,6 +63,7 @@ def test_what_a_bookie_cannot_mend_by_itself_wakes_somebody() -> None:
         "bookie_ledgers_quarantined",
         "bookie_storage_journal_files_stuck",
         "bookie_storage_scrub_bad",
+        "bookie_storage_scrub_given_up",
     }
     watched = {name for rule in ALERTS for name in told if name in rule["expr"]}
 

@@ -16,7 +16,7 @@ from bookie.storage.collect.compactor import Compactor
 from bookie.storage.collect.plan import Kind
 from bookie.storage.collect_options import CompactionOptions, CompactionRule
 from bookie.storage.entrylog.logs import EntryLogs, EntryPlace
-from bookie.storage.index import HINTS_MAX
+from bookie.storage.index import HINTS_MAX, Index
 from bookie.storage.location import Location
 from bookie.storage.scrub import Scrubber
 from bookie.storage.scrub_options import ScrubOptions
@@ -398,10 +398,52 @@ async def test_a_process_without_descriptors_says_nothing_about_entries(
     await bench.simulation.loop.sleep_ns(10**9)
     assert (running.scrubber.report().bad_count, store.stats.scrub_passes) == (0, 0)
     assert not running.scrubber.report().is_running
+    assert running.scrubber.report().given_up.endswith("no descriptor")
+    assert store.stats.scrub_given_up == 1
 
     short.is_short = False
     await running.whole_pass()
     assert running.scrubber.report().entries_checked == 160
+    assert (running.scrubber.report().given_up, store.stats.scrub_given_up) == ("", 0)
+
+
+class Unwalkable:
+    """An index with a block that cannot be read."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    async def walk_locations(self, ledger_id: LedgerId, first: EntryId) -> Any:
+        if ledger_id == 2:
+            raise errors.CorruptFile("a block of the index")
+        async for rows in self._index.walk_locations(ledger_id, first):
+            yield rows
+
+
+@story(run, ledger_dirs=("/ledgers/a", "/ledgers/b"), index_dirs=("/index/a", "/index/b"))
+async def test_a_directory_whose_index_cannot_be_walked_is_told_and_keeps_no_other_from_being_looked_at(
+    bench: Bench,
+) -> None:
+    async def work(store: EntryStore) -> None:
+        await stored(bench, store)
+        first, other = store.partitions
+        first.index = cast(Index, Unwalkable(first.index))
+        running = Running(bench, store)
+        running.scrubber.request()
+        await bench.simulation.until(lambda: bool(running.scrubber.report().given_up), "the end of a pass")
+        assert running.scrubber.report().given_up == "/ledgers/a/current: a block of the index"
+        assert (store.stats.scrub_passes, store.stats.scrub_given_up) == (0, 1)
+        assert store.stats.scrub_entries == 80  # those of the other directory
+        first.index = cast(Any, first.index)._index
+        await running.whole_pass()
+        assert (running.scrubber.report().given_up, store.stats.scrub_given_up) == ("", 0)
+        await running.stop()
+        assert other.number == 1
+
+    await bench.life(work)
 
 
 @story(scrubbing)
