@@ -208,6 +208,7 @@ class EntryReads:
             place = self._locate(partition, ledger_id, entry_id)
             try:
                 await partition.logs.read(place.location, ledger_id, entry_id)
+                self._bad.read_well(ledger_id, entry_id)
                 return
             except _MAY_HAVE_MOVED:
                 if not self._has_moved(partition, place):
