@@ -13,6 +13,7 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.shared import digest_of
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.server.filling import Filling
+from bookie.storage.scrub import Scrubber
 from bookie.sim.cluster import SimCluster
 
 
@@ -88,12 +89,18 @@ class Replicas:
 
 
 async def check_whole(cluster: SimCluster, ledgers: Sequence[LedgerId], *, timeout_s: float = 300.0) -> None:
-    """At the end, when every ledger is closed and all bookies serve: have each fill its holes, then check every replica
-    of every ledger (spec/bp46.md#R24, R27). Raises Defect when a bookie does not become whole."""
+    """At the end, when every ledger is closed and all bookies serve: have each look for what rotted and fill its holes,
+    then check every replica of every ledger (spec/bp46.md#R24, R27, R29). Raises Defect when a bookie does not become
+    whole."""
     for bookie in cluster.bookies.values():
         assert bookie.process is not None
-        filling = bookie.process.admin.filling
+        filling, scrubber = bookie.process.admin.filling, bookie.process.admin.scrubber
         assert filling is not None
+        assert scrubber is not None
+        passes = scrubber.report().passes_done
+        scrubber.request()
+        scrubbed = partial(_has_scrubbed, scrubber, passes)
+        await cluster.until(scrubbed, f"{bookie.name} ends its scrub", timeout_s=timeout_s)
         for _ in range(2):  # the run that is under way may have begun before the last ledger was closed
             filling.start()
             await cluster.until(partial(_is_idle, filling), f"{bookie.name} ends its fill", timeout_s=timeout_s)
@@ -128,6 +135,10 @@ async def check_kept(cluster: SimCluster, ledgers: Sequence[LedgerId]) -> None:
 
 def _always(_bookie: BookieId, _ledger_id: LedgerId, _entry_id: EntryId) -> bool:
     return True
+
+
+def _has_scrubbed(scrubber: Scrubber, passes: int) -> bool:
+    return scrubber.report().passes_done > passes
 
 
 def _is_idle(filling: Filling) -> bool:
