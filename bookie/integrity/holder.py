@@ -92,6 +92,8 @@ class IdHolder:
             found = await self._get(self.path)
             if found is None or found.data != self._sign:
                 return
+            # A sign that another makes just now, as our session ends, has the same version and would go; it is made
+            # again, and meanwhile its owner is safe by the record, which each claim writes.
             try:
                 await self._store.delete(self.path)
             except errors.MetadataError as error:

@@ -13,8 +13,8 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.shared import digest_of
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.server.filling import Filling
-from bookie.storage.scrub import Scrubber
 from bookie.sim.cluster import SimCluster
+from bookie.storage.scrub import Scrubber
 
 
 class EntryHolder(Protocol):

@@ -67,7 +67,7 @@ class Aspects:
     `recovering`: auto-recovery of ours runs in processes that are killed, and in bookies; bookies join; in the end
     every replica is there and equal.
     `remaking`: applications delete ledgers, and make others under their ids.
-    `filling`: bookies fill their holes, and in the end every replica is there and equal, also of what rots; none is spare.
+    `filling`: bookies fill their holes, and in the end every replica is there and equal, rot or not; none is spare.
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
     `surplus`: bookies give up their surplus by themselves, after seconds; with `retiring` in place of Java's way.

@@ -190,7 +190,7 @@ class Later:
 
 @contextlib.asynccontextmanager
 async def locked(
-    store: MetadataStore, root: str, ledger_id: LedgerId, holder: str, later: Later | None = None
+    store: MetadataStore, root: str, ledger_id: LedgerId, holder: str, later: Later | None
 ) -> AsyncIterator[ReplicationLock]:
     """Hold the lock of `ledger_id` for the body. `holder` names this one lock, and no other ever. `later`: None only
     for who ends the session soon.

@@ -74,11 +74,11 @@ def test_a_lock_of_no_session_is_removed_and_the_next_one_is_nobody_elses(
         assert (found.holder, found.session, found.path) == ("a stranger", 0, LOCK)
         assert await forgetting.repairs(ours, ROOT) == frozenset()  # no drain waits for it
 
-        async with locked(ours, ROOT, LEDGER, "ours") as lock:
+        async with locked(ours, ROOT, LEDGER, "ours", None) as lock:
             await lock.confirm()
             assert (await ours.get(LOCK)).owner == ours.session_id
             assert len(await forgetting.repairs(ours, ROOT)) == 1
-            assert "repaired by ours" in await refused(locked(other, ROOT, LEDGER, "other"))
+            assert "repaired by ours" in await refused(locked(other, ROOT, LEDGER, "other", None))
         assert await find(ours, LOCK) is None
 
     run(zookeeper, story)
@@ -94,7 +94,7 @@ def test_of_many_that_find_a_lock_of_no_session_one_at_a_time_has_it(
     async def taking(store: ZooKeeperStore, name: str) -> None:
         nonlocal taken
         try:
-            async with locked(store, ROOT, LEDGER, name):
+            async with locked(store, ROOT, LEDGER, name, None):
                 inside.append(name)
                 assert inside == [name]
                 await asyncio.gather(*(store.sync(ROOT) for _ in range(5)))
@@ -122,7 +122,7 @@ def test_a_lock_that_nobody_may_remove_is_named_with_what_to_do(zookeeper: ZooKe
     stranger.create(LOCK, THEIRS, acl=[make_acl("world", "anyone", read=True)])
 
     async def story(ours: ZooKeeperStore, other: ZooKeeperStore) -> None:
-        told = await refused(locked(ours, ROOT, LEDGER, "ours"))
+        told = await refused(locked(ours, ROOT, LEDGER, "ours", None))
         assert f"its lock {LOCK} (holder a stranger) belongs to no session" in told
         assert "delete it by hand" in told
 

@@ -429,7 +429,7 @@ async def test_a_lock_that_went_with_our_session_and_is_another_s_now_is_not_giv
     async with fleet.client() as client:
         path = paths.replication_lock(ROOT, LedgerId(7))
         store = client.shared.ledgers.store
-        async with locked(store, ROOT, LedgerId(7), "ours"):
+        async with locked(store, ROOT, LedgerId(7), "ours", None):
             await lose_session(fleet, client)
             await fleet.store.create(path, repair.dump_lock("a java worker"), ephemeral=True)
 

@@ -95,7 +95,7 @@ async def test_a_mark_that_says_so_already_is_another_one_while_somebody_repairs
     """He may have looked before what the mark tells of the second time."""
     marks, his = Marks(store, ROOT), Marks(another, ROOT)
     await marks.mark(SEVEN, [A], 1)
-    async with locked(another, ROOT, SEVEN, "he") as lock:
+    async with locked(another, ROOT, SEVEN, "he", None) as lock:
         found = await his.find(SEVEN)
         assert found is not None
 
@@ -119,7 +119,7 @@ async def test_a_loss_is_marked_though_the_mark_of_before_goes_while_it_is_looke
         assert await his.done(SEVEN, 0, provided=lock.held)
         await lock.give_back()
 
-    async with locked(another, ROOT, SEVEN, "he") as lock:
+    async with locked(another, ROOT, SEVEN, "he", None) as lock:
         late: Any = After(store, PATH, repaired)
 
         assert await Marks(late, ROOT).mark(SEVEN, [A], 2)
@@ -150,7 +150,7 @@ async def test_who_has_lost_the_lock_removes_no_mark(store: MetadataStore, anoth
     """The next one may have it, and a mark that was made once more may have counted on that."""
     marks = Marks(store, ROOT)
     await marks.mark(SEVEN, [A], 1)
-    async with locked(store, ROOT, SEVEN, "we") as lock:
+    async with locked(store, ROOT, SEVEN, "we", None) as lock:
         await another.delete(lock.path)
 
         assert not await marks.done(SEVEN, 0, provided=lock.held)
@@ -160,7 +160,7 @@ async def test_who_has_lost_the_lock_removes_no_mark(store: MetadataStore, anoth
 
 @story(tell)
 async def test_a_mark_that_is_gone_already_is_done(store: MetadataStore, another: MetadataStore) -> None:
-    async with locked(store, ROOT, SEVEN, "we") as lock:
+    async with locked(store, ROOT, SEVEN, "we", None) as lock:
         assert await Marks(store, ROOT).done(SEVEN, 0, provided=lock.held)
 
 

@@ -136,7 +136,7 @@ async def test_a_lost_answer_makes_no_lock_of_another_ours(stage: Stage) -> None
 @pytest.mark.parametrize("lost", ["answer", "request"])
 @story(on_a_stage)
 async def test_a_lock_is_given_back_although_a_message_is_lost(stage: Stage, *, lost: str) -> None:
-    async with locked(stage.store, ROOT, LEDGER, "ours"):
+    async with locked(stage.store, ROOT, LEDGER, "ours", None):
         stage.losing.lost = [lost]
 
     assert not await stage.is_held()
@@ -152,7 +152,7 @@ async def test_a_lock_whose_taking_nobody_can_tell_of_is_given_back(stage: Stage
     stage.losing.lost, stage.losing.before["get"] = ["", "answer"], [cut]
 
     with pytest.raises(errors.MetadataError, match="cut off"):
-        async with locked(stage.store, ROOT, LEDGER, "ours"):
+        async with locked(stage.store, ROOT, LEDGER, "ours", None):
             raise AssertionError("nobody knows whether it is ours")
 
     assert not await stage.is_held()
@@ -274,7 +274,7 @@ async def test_who_is_cancelled_does_not_wait_for_a_silent_store(stage: Stage) -
     taken = asyncio.Event()
 
     async def work() -> None:
-        async with locked(stage.store, ROOT, LEDGER, "ours"):
+        async with locked(stage.store, ROOT, LEDGER, "ours", None):
             taken.set()
             await asyncio.Event().wait()
 
@@ -297,7 +297,7 @@ async def test_of_many_that_remove_a_node_of_no_session_one_has_the_lock(stage: 
 
     async def taking(store: MetadataStore, turn: int, name: str) -> None:
         with contextlib.suppress(errors.TooManyRequests, errors.OutcomeUnknown):
-            async with locked(store, ROOT, LEDGER, name):
+            async with locked(store, ROOT, LEDGER, name, None):
                 taken.append(turn)
 
     for turn in range(TURNS):
