@@ -3,6 +3,7 @@ CONFORMANCE.md#B39, B42)."""
 
 import asyncio
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,6 +80,10 @@ class Village:
 
     def facts(self, ledger_id: LedgerId) -> Any:
         return type("Facts", (), {"is_limbo": ledger_id in self.limbo, "master_key": None})()
+
+    @property
+    def bad_entries(self) -> Any:
+        return SimpleNamespace(of=lambda _ledger_id: [], more=frozenset())
 
     async def entry_ranges(self, ledger_id: LedgerId) -> list[tuple[EntryId, EntryId]]:
         return []
