@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from bookie.base.errors import BookieError
+from bookie.base.errors import BookieError, GrantRefused
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.repair import accepting_loss, declaring_lost, forgetting, naming
 from bookie.client.repair.autorecovery import AutoRecovery
@@ -24,11 +24,14 @@ from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.client.repair.daemon import AutoRecoveryDaemon
 from bookie.client.repair.evacuation import Evacuation
 from bookie.client.write.writer import LedgerWriter
+from bookie.integrity.options import GATED
 from bookie.metadata import paths
-from bookie.ports.admin import State, Verdict
+from bookie.ports.admin import Aside, DrainAction, OpenLedgers, State, Verdict
+from bookie.server.admin import NodeAdmin
 from bookie.sim import retirement, workload
 from bookie.sim.cluster import ROOT, BookieNode, ClientNode, SimCluster
 from bookie.sim.metadata_store import Strike
+from bookie.sim.node import NodeCrashed
 from bookie.sim.replicas import Replicas, copies
 
 ENTRIES = 12
@@ -91,6 +94,15 @@ class Stage:
         tree = self.cluster.simulation.keeper.tree
         await self.cluster.until(lambda: sign not in tree.nodes, "its session ended")
 
+    async def emptied(self, names: Sequence[BookieId]) -> None:
+        """Their disks are lost, and what they had is in limbo."""
+        bookies = [self.cluster.bookies[name] for name in names]
+        for bookie in bookies:
+            bookie.crash()
+            bookie.wipe()
+            bookie.start()
+        await self.cluster.until(lambda: all(each.state is State.REPAIRING for each in bookies), "they are in limbo")
+
     async def serves(self, bookie: BookieNode) -> None:
         """As a kubelet does it: what gave up is started again, `TRIES` times. Nothing is left to repair in the end."""
         for _ in range(TRIES):
@@ -114,7 +126,7 @@ async def asked_again(attempt: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     for _ in range(TRIES - 1):
         try:
             return await attempt()
-        except BookieError:
+        except (BookieError, NodeCrashed):
             await asyncio.sleep(5)
     return await attempt()
 
@@ -156,6 +168,141 @@ async def a_bookie_stops_in_order_and_comes_back(stage: Stage) -> None:
     bookie.stop()
     await cluster.until(lambda: not bookie.is_running, "it stops")
     await stage.gone(bookie)
+    await stage.serves(bookie)
+    await workload.verify(cluster, [ledger_id])
+
+
+async def a_bookie_boots_by_grant(stage: Stage) -> None:
+    """It waits for its grant, again where it was struck before the grant was used."""
+    cluster = stage.cluster
+    ledger_id = (await stage.written(await cluster.client("app"))).id
+    bookie = cluster.bookies["bookie-1"]
+    await stage.gone(bookie)
+    bookie.wipe()
+    stage.arm(bookie.machine)
+
+    async def granted() -> None:
+        if not bookie.is_running:
+            bookie.start()
+        looks = State.WAITING_GRANT, State.SERVING
+        await cluster.until(lambda: bookie.state in looks or not bookie.is_running, "it waits")
+        if bookie.state is State.WAITING_GRANT:
+            await bookie.grant()
+        await cluster.until(lambda: bookie.state is State.SERVING or not bookie.is_running, "it serves")
+        if not bookie.is_running:
+            raise NodeCrashed(bookie.machine)
+
+    await asked_again(granted)
+    report = await bookie.report()
+    assert (report.verdict, report.incarnation) == (Verdict.HEALTHY, 2), report.reason
+    assert await copies(cluster, ledger_id, EntryId(ENTRIES - 1)) == []
+    await workload.verify(cluster, [ledger_id])
+
+
+async def a_bookie_gets_a_directory_more(stage: Stage) -> None:
+    cluster = stage.cluster
+    app = await cluster.client("app")
+    ledgers = [(await stage.written(app)).id]
+    bookie = cluster.bookies["bookie-1"]
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "it stops")
+    await stage.gone(bookie)
+    bookie.add_directory()
+    stage.arm(bookie.machine)
+    await stage.serves(bookie)
+    ledgers += [(await stage.written(app)).id for _ in range(2)]
+    assert (await bookie.report()).verdict is Verdict.HEALTHY
+    await workload.verify(cluster, ledgers)
+
+
+# ---- what an operator asks of bookies --------------------------------------------------------------------------------
+
+
+def serves(bookie: BookieNode) -> bool:
+    return bookie.state is not None and bookie.state.serves
+
+
+async def told(bookie: BookieNode, order: Callable[[NodeAdmin], Awaitable[Any]]) -> Any:
+    """Give an order to a bookie, which a kubelet starts again where it ended, until it is taken."""
+
+    async def once() -> Any:
+        if not bookie.is_running:
+            bookie.start()
+        await bookie.simulation.until(lambda: not bookie.is_running or serves(bookie), "it serves")
+        if bookie.process is None:
+            raise NodeCrashed(bookie.machine)
+        return await bookie.node.do(order(bookie.process.admin))
+
+    return await asked_again(once)
+
+
+async def a_bookie_refuses_writes_and_takes_them_again(stage: Stage) -> None:
+    cluster = stage.cluster
+    app = await cluster.client("app")
+    bookie = cluster.bookies["bookie-1"]
+    writer = await stage.written(app, close=False, ensemble_size=3, write_quorum=3, ack_quorum=2)
+    nodes = cluster.simulation.keeper.tree.nodes
+    stage.arm(bookie.machine)
+    await told(bookie, lambda admin: admin.set_read_only(True))
+    await cluster.until(lambda: f"{paths.readonly(ROOT)}/{bookie.name}" in nodes, "nobody chooses it")
+    await stage.append(app, writer)
+    await told(bookie, lambda admin: admin.set_read_only(False))
+    await cluster.until(lambda: f"{paths.available(ROOT)}/{bookie.name}" in nodes, "it may be chosen")
+    await app(writer.close())
+    await stage.serves(bookie)
+    await workload.verify(cluster, [writer.id])
+
+
+async def a_bookie_drains_and_is_forgotten(stage: Stage) -> None:
+    """Its own changes are struck, then those of the one that forgets it."""
+    cluster = stage.cluster
+    app, dead = await cluster.client("app"), await cluster.client("dead")
+    ledgers = [(await stage.written(app)).id, (await stage.written(dead, close=False)).id]
+    dead.crash()
+    leaver, peer = cluster.bookies["bookie-1"], cluster.bookies["bookie-2"]
+    stage.arm(leaver.machine)
+
+    async def is_empty() -> bool:
+        await told(leaver, lambda admin: admin.drain(DrainAction.START, open_ledgers=OpenLedgers.RECOVER))
+        status = await told(leaver, lambda admin: admin.drain(DrainAction.LOOK))
+        return bool(status.is_empty)
+
+    for _ in range(120):
+        if await is_empty():
+            break
+        await asyncio.sleep(1)
+    else:
+        raise AssertionError("it is not empty in two minutes")
+    assert not any(names(cluster, each, leaver) for each in ledgers)
+    await stage.gone(leaver)
+    stage.arm(peer.machine)
+    cookie = paths.cookie(ROOT, BookieId(leaver.name))
+    for _ in range(60):
+        try:
+            await told(peer, lambda admin: admin.forget_bookie(BookieId(leaver.name), cookie_version=0))
+            break
+        except GrantRefused as refusal:
+            if cookie not in cluster.simulation.keeper.tree.nodes:
+                break  # it was forgotten, and the answer was lost
+            if refusal.reason not in ("too_soon", "locked", "registered"):
+                raise
+            await asyncio.sleep(1)
+    assert cookie not in cluster.simulation.keeper.tree.nodes
+    await workload.verify(cluster, ledgers)
+
+
+async def a_bookie_is_set_aside_and_taken_back(stage: Stage) -> None:
+    cluster = stage.cluster
+    ledger_id = (await stage.written(await cluster.client("app"))).id
+    bookie, peer = cluster.bookies["bookie-1"], cluster.bookies["bookie-2"]
+    stage.arm(peer.machine)
+    for number, is_aside in ((1, True), (2, False)):
+        order = Aside(is_aside, "its disk clicks", f"order-{number}", number)
+        await told(peer, lambda admin, order=order: admin.set_aside(BookieId(bookie.name), order))  # type: ignore[misc]
+        await stage.gone(bookie)
+        bookie.start()
+        wanted = State.HELD if is_aside else State.SERVING
+        await cluster.until(lambda wanted=wanted: bookie.state is wanted, f"what order {number} says")
     await stage.serves(bookie)
     await workload.verify(cluster, [ledger_id])
 
@@ -276,12 +423,7 @@ async def a_loss_is_accepted(stage: Stage) -> None:
     metadata = cluster.metadata_of(ledger_id)
     assert metadata is not None
     lost = metadata.last_segment.bookies[1:]
-    emptied = [cluster.bookies[name] for name in lost]
-    for bookie in emptied:
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-    await cluster.until(lambda: all(each.state is State.REPAIRING for each in emptied), "both are in limbo")
+    await stage.emptied(lost)
     person = await cluster.client("person")
 
     async def accept() -> None:
@@ -310,12 +452,7 @@ async def entries_are_declared_lost(stage: Stage) -> None:
         await app(writer.append(b"entry %d" % number))
     await app(writer.close())
     gone = writer.metadata.last_segment.bookies[:2]
-    emptied = [cluster.bookies[name] for name in gone]
-    for bookie in emptied:
-        bookie.crash()
-        bookie.wipe()
-        bookie.start()
-    await cluster.until(lambda: all(each.state is State.REPAIRING for each in emptied), "both are in limbo")
+    await stage.emptied(gone)
     person = await cluster.client("person")
 
     async def declare() -> None:
@@ -390,6 +527,11 @@ async def a_ledger_is_deleted(stage: Stage) -> None:
 
 PROCEDURES: list[tuple[Callable[[Stage], Coroutine[Any, Any, None]], int, int]] = [
     # What happens, bookies, changes that are struck at least
+    (a_bookie_boots_by_grant, 4, 4),
+    (a_bookie_gets_a_directory_more, 4, 3),
+    (a_bookie_refuses_writes_and_takes_them_again, 4, 2),
+    (a_bookie_drains_and_is_forgotten, 5, 6),
+    (a_bookie_is_set_aside_and_taken_back, 4, 2),
     (an_emptied_bookie_boots, 4, 5),
     (a_new_bookie_boots, 3, 4),
     (a_bookie_stops_in_order_and_comes_back, 3, 4),
@@ -404,6 +546,9 @@ PROCEDURES: list[tuple[Callable[[Stage], Coroutine[Any, Any, None]], int, int]] 
 ]
 
 
+SETTINGS: dict[str, dict[str, Any]] = {a_bookie_boots_by_grant.__name__: {"regeneration": GATED}}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", Strike, ids=lambda kind: kind.name.lower())
 @pytest.mark.parametrize(("procedure", "bookies", "least"), PROCEDURES, ids=[each[0].__name__ for each in PROCEDURES])
@@ -412,7 +557,7 @@ def test_a_procedure_struck_at_any_of_its_changes_ends_as_if_it_had_not_been(
 ) -> None:
     usual: dict[str, bool] = {}
     for number in itertools.count():
-        cluster = SimCluster(7, bookies=bookies)
+        cluster = SimCluster(7, bookies=bookies, **SETTINGS.get(procedure.__name__, {}))
         stage = Stage(cluster, number, kind)
 
         async def whole(_: SimCluster, stage: Stage = stage) -> None:
