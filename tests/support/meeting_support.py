@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import copy
+import random
 from typing import Any
 
 import operator_world_support as worlds
@@ -10,8 +12,10 @@ from bookie_operator.gateways.kube import KubeError
 from bookie_operator.model import names
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import Crashed, DeathAtEveryThird, FakeBookie, World
+from rolling_support import AUTOMATIC
 
 LIVES = ("one", "dies", "two")  # an operator that lives on; one that dies at every third write; two that both lead
+ZONES = [{"name": one} for one in ("zone-a", "zone-b", "zone-c")]
 
 
 class Judge:
@@ -107,6 +111,34 @@ class Fleet:
         self.asked += 1
         self.world.now_ms += 1_000
         self.world.ask(f"{kind.lower()}-{self.asked}", kind, target={"bookie": pod}, reason="a person wants it so")
+
+
+def begin(world: World, *, on_drain: str) -> World:
+    """Let `world` be a fleet at rest with entries, whose spec says all that an edit may set back: what it leaves out,
+    an edit would leave behind."""
+    storage = copy.deepcopy(world.spec()["storage"])
+    storage |= {"layoutChange": "RollingRebuild", "retention": {"onScaleDown": "Delete", "keepFor": "5s"}}
+    storage |= {"acknowledgeNoJournal": "IAcceptLossOnCorrelatedPowerFailure", "journalWriteData": True}
+    for role in ("journal", "ledgers", "index"):
+        storage[role]["volumes"][0]["storageClassName"] = "standard"
+    world.add_node("elsewhere")
+    world.edit(
+        image="bookie:test",
+        config={},
+        storage=storage,
+        rollout=AUTOMATIC,
+        zones=copy.deepcopy(ZONES),
+        repair={"stabilization": "4s", "maxPerDay": 20},
+        scaleDown={"proofInterval": "4s"},
+        disruption={"pdb": True, "onDrain": on_drain},
+        lifecycle={"hibernate": False, "paused": False, "terminationGrace": "2m"},
+        security={"tls": {"mode": "Disabled"}},
+    )
+    Fleet(world).run(60)
+    assert world.is_quiet(), world.status()
+    world.write(80, random.Random(1))
+    Fleet(world).run(10)
+    return world
 
 
 def shape(world: World) -> dict[str, Any]:

@@ -6,7 +6,6 @@ rules.
 """
 
 import copy
-import random
 from typing import Any
 
 import pytest
@@ -16,12 +15,10 @@ from hypothesis import strategies as st
 import operator_world_support as worlds
 from bookie.ports.admin import Contents
 from bookie_operator.model import names
-from meeting_support import LIVES, Fleet, Judge, shape
+from meeting_support import LIVES, Fleet, Judge, begin, shape
 from operator_world_support import World
-from rolling_support import AUTOMATIC
 
 Step = tuple[str, int, int]  # what happens, a number for it, seconds until the next one
-ZONES = ("zone-a", "zone-b", "zone-c")
 EDITS = ("image", "config", "broken", "replicas", "zone out", "zone in", "class", "journal", "sleep", "pause", "budget")
 EDITS += (
     "drains",
@@ -100,29 +97,7 @@ def happen(fleet: Fleet, what: str, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def begun(built: World) -> World:
-    """Four bookies with entries, whose spec says all that a story may set back."""
-    world = worlds.clone(built)
-    storage = copy.deepcopy(world.spec()["storage"])
-    storage |= {"layoutChange": "RollingRebuild", "retention": {"onScaleDown": "Delete", "keepFor": "5s"}}
-    storage |= {"acknowledgeNoJournal": "IAcceptLossOnCorrelatedPowerFailure", "journalWriteData": True}
-    for role in ("journal", "ledgers", "index"):
-        storage[role]["volumes"][0]["storageClassName"] = "standard"
-    world.add_node("elsewhere")
-    world.edit(
-        storage=storage,
-        rollout=AUTOMATIC,
-        zones=[{"name": one} for one in ZONES],
-        repair={"stabilization": "4s", "maxPerDay": 20},
-        scaleDown={"proofInterval": "4s"},
-        disruption={"pdb": True, "onDrain": "Restart"},
-        lifecycle={"hibernate": False},
-        security={"tls": {"mode": "Disabled"}},
-    )
-    Fleet(world).run(60)
-    assert world.is_quiet(), world.status()
-    world.write(80, random.Random(1))
-    Fleet(world).run(10)
-    return world
+    return begin(worlds.clone(built), on_drain="Restart")
 
 
 STEPS = st.tuples(st.sampled_from(EDITS), st.integers(0, 3), st.integers(1, 15))

@@ -5,7 +5,6 @@ test_any_edit.py draws stories; here is each workflow of the operator, step by s
 """
 
 import copy
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,13 +13,11 @@ import pytest
 import operator_world_support as worlds
 from bookie.ports.admin import State
 from bookie_operator.model import names
-from meeting_support import LIVES, Fleet, Judge, shape
+from meeting_support import LIVES, Fleet, Judge, begin, shape
 from operator_world_support import World
-from rolling_support import AUTOMATIC
 
 Spec = dict[str, Any]
 END_PASSES, CALM_PASSES = 200, 12
-ZONES = [{"name": one} for one in ("zone-a", "zone-b", "zone-c")]
 TARGET = "ledgers-zone-a-0"  # in the middle of its pool
 
 
@@ -141,30 +138,7 @@ class Hands:
 
 @pytest.fixture(scope="module")
 def begun() -> World:
-    """Five bookies with entries, whose spec says all that an edit may set back."""
-    world = worlds.world(replicas=5)
-    storage = copy.deepcopy(world.spec()["storage"])
-    storage |= {"layoutChange": "RollingRebuild", "retention": {"onScaleDown": "Delete", "keepFor": "5s"}}
-    storage |= {"acknowledgeNoJournal": "IAcceptLossOnCorrelatedPowerFailure", "journalWriteData": True}
-    for role in ("journal", "ledgers", "index"):
-        storage[role]["volumes"][0]["storageClassName"] = "standard"
-    world.add_node("elsewhere")
-    world.edit(
-        image="bookie:test",
-        config={},
-        storage=storage,
-        rollout=AUTOMATIC,
-        zones=ZONES,
-        repair={"stabilization": "4s", "maxPerDay": 20},
-        scaleDown={"proofInterval": "4s"},
-        disruption={"pdb": True, "onDrain": "ReadOnlyFirst"},
-        lifecycle={"hibernate": False, "paused": False, "terminationGrace": "2m"},
-        security={"tls": {"mode": "Disabled"}},
-    )
-    Fleet(world).run(60)
-    assert world.is_quiet(), world.status()
-    world.write(80, random.Random(1))
-    Fleet(world).run(10)
+    world = begin(worlds.world(replicas=5), on_drain="ReadOnlyFirst")
     assert whole(world)["shape"]["sets"] == {"ledgers-zone-a": 2, "ledgers-zone-b": 2, "ledgers-zone-c": 1}
     return world
 
@@ -289,7 +263,9 @@ MEETINGS = [(first, second) for first, seconds in SECONDS.items() for second in 
 @pytest.mark.slow
 @pytest.mark.parametrize("passes", [3, 14])
 @pytest.mark.parametrize("what", WORKFLOWS)
-def test_taken_back_at_any_step_it_ends_where_it_began(begun: World, what: str, passes: int) -> None:
+def test_taken_back_at_its_beginning_or_in_its_middle_it_ends_where_it_began(
+    begun: World, what: str, passes: int
+) -> None:
     assert play(begun, what, passes) == ""
 
 
