@@ -24,6 +24,7 @@ from bookie_operator.certificates.authority import Authority, Token
 from bookie_operator.gateways.kube import Kube, Manifest
 from bookie_operator.model import names
 from bookie_operator.model.cluster import Cluster
+from bookie_operator.plan import ownership
 from bookie_operator.resources import data_security
 from bookie_operator.resources import identity as secrets
 from bookie_operator.resources.identity import Purpose
@@ -61,14 +62,16 @@ class Identities:
         self._namespace = namespace
         self._process = process
 
-    async def ensure(self, cluster: Cluster) -> None:
-        """Make and renew the certificates of `cluster`. Raises KubeError when the pass must be repeated."""
-        now = dt.datetime.fromtimestamp(self._wall_ms() / 1000, dt.UTC)
+    async def ensure(self, cluster: Cluster) -> str:
+        """Make and renew the certificates of `cluster`; return why they are not where its bookies read them: others'
+        objects have the names; "" when they are. Raises KubeError when the pass must be repeated."""
+        now, strange = dt.datetime.fromtimestamp(self._wall_ms() / 1000, dt.UTC), []
         if cluster.spec.security.tls.is_made_here:
-            await self._protect_data(cluster, await self._authority(cluster, now, secrets.DATA), now)
+            strange += await self._protect_data(cluster, await self._authority(cluster, now, secrets.DATA), now)
         authority = await self._authority(cluster, now, secrets.ADMIN)
-        await self._publish(cluster, authority, now)
+        strange += await self._publish(cluster, authority, now)
         self._prove(cluster, authority, now)
+        return "; ".join(strange)
 
     def can_look(self, cluster: Cluster) -> bool:
         """Return True when this process has a certificate to show to the bookies of `cluster`."""
@@ -99,14 +102,16 @@ class Identities:
             await self._store(manifest, secrets.manager(cluster.namespace, cluster.name, purpose))
         return authority
 
-    async def _protect_data(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> None:
-        """Publish what the bookies show on their data port, and whom clients may trust."""
+    async def _protect_data(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> list[str]:
+        """Publish what the bookies show on their data port, and whom clients may trust; return why not."""
         live = await self._kube.get("Secret", cluster.namespace, names.DATA_CERTIFICATES)
         files, hosts = secrets.files_of(cluster, live, secrets.DATA), data_security.hosts(cluster)
         manager = secrets.manager(cluster.namespace, cluster.name, secrets.DATA)
         # CRASH: clients learn of an authority no later than bookies do, and both a week before it signs.
         told = secrets.data_authority(cluster, authority.bundle())
         known = await self._kube.get("ConfigMap", cluster.namespace, names.data_authority(cluster.name))
+        if strange := _strangers(cluster, known, live):
+            return strange
         if (known or {}).get("data") != told["data"]:
             await self._store(told, manager)
         wanted = files | {"ca.crt": authority.bundle()}
@@ -116,9 +121,12 @@ class Identities:
             wanted |= {"tls.crt": made.certificate, "tls.key": made.key}
         if wanted != files:
             await self._store(secrets.certificates(cluster, wanted, secrets.DATA), manager)
+        return []
 
-    async def _publish(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> None:
+    async def _publish(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> list[str]:
         live = await self._kube.get("Secret", cluster.namespace, names.ADMIN_CERTIFICATES)
+        if strange := _strangers(cluster, live):
+            return strange
         files = secrets.files_of(cluster, live)
         wanted = files | {
             "ca.crt": authority.bundle(),
@@ -130,6 +138,7 @@ class Identities:
         if wanted != files:
             manifest = secrets.certificates(cluster, wanted)
             await self._store(manifest, secrets.manager(cluster.namespace, cluster.name))
+        return []
 
     def _prove(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> None:
         known = self._wallet.identity(cluster.uid)
@@ -139,3 +148,7 @@ class Identities:
             made = leaf.client(authority, name, self._process, now, self._token)
             shown = (made.certificate, made.key)
         self._wallet.use(cluster.uid, AdminCredentials(*shown, authority.bundle(), leaf.server_name(cluster.uid)))
+
+
+def _strangers(cluster: Cluster, *found: Manifest | None) -> list[str]:
+    return [why for one in found if (why := ownership.shared_stranger(one, cluster))]

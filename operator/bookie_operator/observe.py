@@ -26,7 +26,8 @@ from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.operation import BookieOperation
 from bookie_operator.model.values import parse_time
-from bookie_operator.plan import doors, epoch, leaving, replacing
+from bookie_operator.plan import children as children_of
+from bookie_operator.plan import doors, epoch, leaving, ownership, replacing
 from bookie_operator.plan import marks as plan_marks
 from bookie_operator.plan.dependents import Question
 from bookie_operator.plan.observation import DependentsLook, MarksLook, Observation, Term
@@ -76,11 +77,12 @@ async def look(
         # Without a selector: a claim that a person made by hand, to bring a volume back, has none of our labels.
         claims_task = group.create_task(kube.list("PersistentVolumeClaim", namespace))
         operations_task = group.create_task(operations_of(kube, namespace, cluster.name))
-    children = {
+    labelled = {
         (kind, manifest["metadata"]["name"]): manifest
         for kind, task in zip(_CHILD_KINDS, tasks, strict=True)
         for manifest in task.result()
     }
+    children, strangers = _parted(cluster, labelled)
     pods = {manifest["metadata"]["name"]: facts.pod(manifest) for manifest in pods_task.result()}
     pods = {name: await _with_mounts(kube, cluster, pod, now_ms) for name, pod in pods.items()}
     claims = discover.claims_by_pod(cluster, claims_task.result())
@@ -106,6 +108,7 @@ async def look(
         members_problem=members_problem,
         record_problem=record_problem,
         children=children,
+        strangers=strangers,
         foreign_claims=discover.foreign_claims(cluster, pools, claims_task.result()),
         mounted=_mounted(pods_task.result(), revisions_task.result(), children),
         templates=_templates(revisions_task.result()),
@@ -117,6 +120,28 @@ async def look(
         operator_version=version,
         operations=asked,
         operations_problem=asked_problem,
+    )
+
+
+async def by_name(kube: KubeReader, seen: Observation) -> Observation:
+    """Return `seen` with what has the name of a child that its label did not find. Raises KubeError."""
+    namespace, keys = seen.cluster.namespace, children_of.absent(seen)
+    async with _first_of_group(), asyncio.TaskGroup() as group:
+        tasks = [group.create_task(kube.list(kind, namespace, fields=f"metadata.name={name}")) for kind, name in keys]
+    found = {key: manifest for key, task in zip(keys, tasks, strict=True) for manifest in task.result()}
+    children, strangers = _parted(seen.cluster, found)
+    return replace(seen, children={**seen.children, **children}, strangers={**seen.strangers, **strangers})
+
+
+def _parted(
+    cluster: Cluster, found: Mapping[tuple[str, str], Manifest]
+) -> tuple[dict[tuple[str, str], Manifest], dict[tuple[str, str], Manifest]]:
+    """Return (children, what is none). The record is neither: it has no owner, and says itself whose it is."""
+    record = ("ConfigMap", names.record(cluster.name))
+    strange = {key for key, one in found.items() if key != record and ownership.stranger(one, cluster)}
+    return (
+        {key: one for key, one in found.items() if key not in strange},
+        {key: one for key, one in found.items() if key in strange},
     )
 
 

@@ -212,6 +212,7 @@ class Reconciler:
             record_problem=record_problem,
         )
         seen = await self._with_memory(self._kube, replace(observation, keys=keys))
+        seen = await observe.by_name(self._kube, seen)
         known = await self._with_dependents(key, await self._with_others(seen))
         return await self._with_marks(key, known)
 
@@ -220,13 +221,13 @@ class Reconciler:
         Raises KubeError where it does not, and for what may pass by itself."""
         with self._executor.failures.step("keys", cluster.namespace, cluster.name) as step:
             try:
-                await self._identities.ensure(cluster)
+                strange = await self._identities.ensure(cluster)
             except KubeError as error:
                 reason = step.reason(error, lasting="ReadFailed")
                 if not self._identities.can_look(cluster):
                     raise
                 return Hindrance(f"the certificates of the admin ports cannot be kept: {error}", reason)
-        return None
+        return Hindrance(strange, "NameConflict") if strange else None
 
     async def _with_others(self, seen: Observation) -> Observation:
         """Return `seen` with the other clusters that roll out or ask to, while this one asks."""

@@ -11,6 +11,7 @@ class Secrets:
 
     def __init__(self) -> None:
         self.data: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}  # (namespace, name) -> key -> (manager, text)
+        self.labels: dict[tuple[str, str], dict[str, str]] = {}
         self.version = 0
         self.writes: list[tuple[str, str]] = []
         self.owners: dict[str, bool] = {}
@@ -22,7 +23,8 @@ class Secrets:
         found = self.data.get((namespace, name))
         if found is None:
             return None
-        metadata = {"name": name, "namespace": namespace, "resourceVersion": str(self.version)}
+        metadata: Manifest = {"name": name, "namespace": namespace, "resourceVersion": str(self.version)}
+        metadata |= {"labels": dict(self.labels.get((namespace, name), {}))}
         self.version += self.is_raced
         return {"kind": kind, "metadata": metadata, "data": {key: text for key, (_, text) in found.items()}}
 
@@ -47,6 +49,7 @@ class Secrets:
         self.version += 1
         self.writes.append(where)
         kept = {key: entry for key, entry in self.data.get(where, {}).items() if entry[0] != manager}
+        self.labels[where] = metadata["labels"]
         self.data[where] = kept | {key: (manager, text) for key, text in manifest["data"].items()}
         for owner in metadata.get("ownerReferences") or ():
             self.owners[owner["uid"]] = owner["controller"]

@@ -68,6 +68,7 @@ class ClaimFacts:
     pv_name: str = ""
     marks: ClaimMarks | None = None
     retired_at: str = ""  # its bookie left by proof and is forgotten; "" = it did not
+    contents_found: str = ""  # what a bookie that never lived found on it; "" = nothing, or nobody looked
     is_labelled: bool = False  # with this cluster's name: a StatefulSet of ours asked for it, and no person
     size: ClaimSize | None = None  # None: it cannot be read
     storage_class: str = ""  # by name; "" = none, or not told

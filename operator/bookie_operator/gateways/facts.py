@@ -237,6 +237,7 @@ def claim(manifest: Manifest) -> ClaimFacts:
         pv_name=(manifest.get("spec") or {}).get("volumeName") or "",
         marks=_marks(metadata.get("annotations") or {}),
         retired_at=(metadata.get("annotations") or {}).get(names.RETIRED_AT) or "",
+        contents_found=(metadata.get("annotations") or {}).get(names.CONTENTS_FOUND) or "",
         is_labelled=names.LABEL_CLUSTER in (metadata.get("labels") or {}),
         size=_size(manifest.get("spec") or {}, manifest.get("status") or {}),
         storage_class=(manifest.get("spec") or {}).get("storageClassName") or "",

@@ -18,6 +18,7 @@ IDENTITY_MANAGER = "bookie-operator-identity"  # annotations on claims, and noth
 # One of its own each: an apply takes away what its manager applied before and does not name now.
 RETIREMENT_MANAGER = "bookie-operator-retirement"  # `retired-at` on claims
 DELETION_MANAGER = "bookie-operator-deletion"  # owner references on claims, and nothing else on them
+CONTENTS_MANAGER = "bookie-operator-contents"  # `contents-found` on claims
 SCALE_MANAGER = "bookie-operator-scale"  # the number of a StatefulSet whose zone is not in the spec, or shrinks
 
 LABEL_NAME = "app.kubernetes.io/name"
@@ -45,6 +46,8 @@ MARK_PV_UID = f"{GROUP}/pv-uid"
 MARK_CLAIM_UID = f"{GROUP}/claim-uid"  # a copied annotation betrays itself: it names another claim
 # On the claims of a bookie that left by proof and is forgotten: when. Such a claim holds nothing that is needed.
 RETIRED_AT = f"{GROUP}/retired-at"
+# On a claim without the marks: its volume had contents, whosever they are, when a bookie that never lived looked.
+CONTENTS_FOUND = f"{GROUP}/contents-found"
 
 INPUTS = f"{GROUP}/inputs"  # on pods: digest of what the spec said of them (resources/inputs.py)
 SAID = f"{GROUP}/said"  # on pods: a fingerprint of each field of it
@@ -57,6 +60,9 @@ CONFIRMED_ENDED = f"{GROUP}/confirmed-ended"
 DELETE_DATA = f"{GROUP}/delete-data"
 # Also there: the operator (`namespace/lease`) that is to keep this cluster, whoever kept it before.
 OPERATOR = f"{GROUP}/operator"
+
+# On an object that has the name of a child and is not one: the uid of the BookieCluster that may have it.
+ADOPT = f"{GROUP}/adopt"
 
 POOL_DEFAULT = "default"  # the one pool of a cluster without zones
 DATA_ROOT = "/bookie"  # volumes are mounted at /bookie/<role>/<volume name>

@@ -6,7 +6,7 @@ from enum import Enum
 
 from bookie_operator.model import bounds, config, names, pools
 from bookie_operator.model.values import parse_time_or_0
-from bookie_operator.plan import adding, prune, rebuild, stages, templates, windows
+from bookie_operator.plan import adding, ownership, prune, rebuild, stages, templates, windows
 from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.resources import common, fleet, memory
@@ -16,6 +16,10 @@ from bookie_operator.resources.common import Manifest
 _UNDYING_MS = 10 * 60_000
 # A fleet whose settings are wrong is not begun either: its metadata are not initialised.
 _MADE_FROM_CONFIG = ("ConfigMap", "Job", "StatefulSet", "Deployment")
+
+
+# What runs, and reads the others.
+_RUN = ("Job", "StatefulSet", "Deployment")
 
 
 class MetadataStep(Enum):
@@ -79,26 +83,18 @@ def plan(
     if observation.keys is not None:
         # A pod that begins now could not mount them.
         obstacles.append(Obstacle(observation.keys.reason, observation.keys.text))
-    step = metadata_step(observation)
-    sets = [
-        templates.settled(observation, one)
-        for one in fleet.stateful_sets(cluster, observation.pools, observation.image)
-        if step is MetadataStep.READY
-    ]
-    expected = _uncontrolled(observation, sets)
-    wanted = list(fleet.before_metadata(cluster, max_unavailable, evictable, expected=expected))
-    if step is MetadataStep.FAILED:
+    if metadata_step(observation) is MetadataStep.FAILED:
         obstacles.append(_initialisation_failed(cluster.namespace, cluster.name))
-    if step is not MetadataStep.READY:
-        wanted.append(fleet.initializer(cluster, observation.image))
-    else:
-        wanted += [*sets, *templates.of_removed_zones(observation)]
-        wanted += fleet.after_bookies(cluster, observation.image)
+    sets, wanted = _wanted(observation, max_unavailable, evictable)
     stale = tuple(prune.stale(observation, {(one["kind"], one["metadata"]["name"]): one for one in wanted}))
     if wrong := spec_problems(observation):
         # What is there stays as it is, and so does what protects it; only the roll-out waits.
         obstacles.append(Obstacle("SpecInvalid", "; ".join(wrong)))
         wanted = [one for one in wanted if one["kind"] not in _MADE_FROM_CONFIG]
+        wanted += templates.brought_back(observation, sets)
+    elif any(_is_strange(observation, one) for one in wanted if one["kind"] not in _RUN):
+        # A pod would read another's settings, or be another's account.
+        wanted = [one for one in wanted if one["kind"] not in _RUN]
         wanted += templates.brought_back(observation, sets)
     applies: list[Apply | DeleteChild] = []
     anew: list[DeleteChild] = []
@@ -132,6 +128,42 @@ def plan(
         return (*protection, *back), tuple(obstacles), withheld
     # A StatefulSet goes last, and not beside an obstacle: it might not come back before a person has acted.
     return (*applies, *stale, *(() if obstacles else anew)), tuple(obstacles), ()
+
+
+def _wanted(
+    observation: Observation, max_unavailable: int, evictable: str = ""
+) -> tuple[list[Manifest], list[Manifest]]:
+    """Return the StatefulSets of the spec's pools, and all that there is to be, in the order in which it is applied."""
+    cluster, is_ready = observation.cluster, metadata_step(observation) is MetadataStep.READY
+    sets = [
+        templates.settled(observation, one)
+        for one in fleet.stateful_sets(cluster, observation.pools, observation.image)
+        if is_ready
+    ]
+    expected = _uncontrolled(observation, sets)
+    wanted = list(fleet.before_metadata(cluster, max_unavailable, evictable, expected=expected))
+    if not is_ready:
+        return sets, [*wanted, fleet.initializer(cluster, observation.image)]
+    wanted += [*sets, *templates.of_removed_zones(observation)]
+    return sets, [*wanted, *fleet.after_bookies(cluster, observation.image)]
+
+
+def absent(observation: Observation) -> tuple[tuple[str, str], ...]:
+    """Return (kind, name) of each child that was not found by its label: something else may have its name."""
+    _, wanted = _wanted(observation, 0)
+    keys = [(one["kind"], one["metadata"]["name"]) for one in wanted]
+    keys.append(("ConfigMap", names.record(observation.cluster.name)))
+    return tuple(key for key in keys if key not in observation.children and key not in observation.strangers)
+
+
+def is_protected(observation: Observation) -> bool:
+    """Return False where another's object has the name of the disruption budget: none of ours protects the pods."""
+    key = ("PodDisruptionBudget", names.disruption_budget(observation.cluster.name))
+    return not observation.cluster.spec.disruption.pdb or key not in observation.strangers
+
+
+def _is_strange(observation: Observation, manifest: Manifest) -> bool:
+    return (manifest["kind"], manifest["metadata"]["name"]) in observation.strangers
 
 
 def _uncontrolled(observation: Observation, wanted: list[Manifest]) -> int:
@@ -207,17 +239,14 @@ def _undying(observation: Observation, live: Manifest | None) -> Iterator[Obstac
 
 def _conflicts(observation: Observation, manifest: Manifest, live: Manifest | None) -> Iterator[Obstacle]:
     kind, name = manifest["kind"], manifest["metadata"]["name"]
+    if _is_strange(observation, manifest):
+        why = ownership.stranger(observation.strangers[(kind, name)], observation.cluster)
+        yield Obstacle("NameConflict", why)
+        return
     if live is None:
         if kind == "StatefulSet" and name in observation.foreign_claims:
             yield Obstacle("NameConflict", observation.foreign_claims[name])
         return
-    for owner in live["metadata"].get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("uid") != observation.cluster.uid:
-            yield Obstacle(
-                "NameConflict",
-                f"{kind} {name} belongs to {owner.get('kind')} {owner.get('name')} (uid {owner.get('uid')}): rename"
-                " this BookieCluster, or wait until the other is gone",
-            )
     if kind == "StatefulSet":
         spec = observation.cluster.spec
         why = templates.why_not(

@@ -14,6 +14,8 @@ from bookie_operator.model.status import VolumeRecord
 from bookie_operator.plan.actions import MarkClaim
 from bookie_operator.plan.stages import Assessed
 
+_DATA = (Contents.VALID, Contents.STALE, Contents.FOREIGN, Contents.UNKNOWN)
+
 
 def record(one: Assessed, volume: VolumeCase) -> VolumeRecord | None:
     """Return the record of `volume`: its identity now if it is proven valid, else the one we knew before."""
@@ -69,6 +71,22 @@ def marks(one: Assessed) -> Iterator[MarkClaim]:
                 names.MARK_CLAIM_UID: volume.claim.uid,
             },
         )
+
+
+def contents(one: Assessed) -> Iterator[MarkClaim]:
+    """Return the annotations for claims whose volumes have contents under a bookie that never lived: a backup, a disk
+    that was used before. Its pod may go, and whoever looks then sees an empty word (spec/operator.md#J2)."""
+    pod = one.case.pod
+    if one.has_lived or pod is None:
+        return
+    for volume in one.case.volumes:
+        claim, report = volume.claim, volume.report
+        if claim is None or report is None or volume.is_ephemeral or claim.is_terminating:
+            continue
+        is_known = bool(claim.contents_found) or claim.marks is not None
+        if report.contents in _DATA and not is_known and claim.created_ms <= pod.created_ms:
+            found = {names.CONTENTS_FOUND: report.contents.value}
+            yield MarkClaim(claim.name, claim.uid, found, names.CONTENTS_MANAGER)
 
 
 def _is_proven(one: Assessed, volume: VolumeCase) -> bool:

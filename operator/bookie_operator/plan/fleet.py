@@ -180,7 +180,8 @@ def decide(observation: Observation) -> FleetPlan:
     to_run = replace(observation, pools=tuple(one for one in departures.pools if one.name not in departures.away))
     changes, obstacles, withheld = children.plan(to_run, evicted.max_unavailable, evicted.evictable)
     changes = tuple(change for change in changes if asleep.may_change(change))
-    marks = tuple(mark for one in fleet for mark in claims.marks(one)) if not cluster.spec.lifecycle.paused else ()
+    may_mark = not cluster.spec.lifecycle.paused
+    marks = tuple(mark for one in fleet for mark in (*claims.marks(one), *claims.contents(one)) if may_mark)
     doomed = deletion.decide(observation, fleet)
     fleet, closed, sends = repair.decide(observation, fleet)
     fleet, lost = lost_node.decide(observation, fleet) if not asleep.has_the_turn else (fleet, LostNodes({}))
@@ -212,7 +213,7 @@ def decide(observation: Observation) -> FleetPlan:
     is_busy = bool(
         taken or changes or marks or doomed.actions or obstacles or is_going_on or any(one.is_moving for one in told)
     )
-    return FleetPlan(
+    plan = FleetPlan(
         observation=observation,
         fleet=fleet,
         closed=closed,
@@ -238,6 +239,7 @@ def decide(observation: Observation) -> FleetPlan:
         max_unavailable=evicted.max_unavailable,
         requeue_ms=_requeue_ms(fleet, rolled, asleep, is_busy=is_busy),
     )
+    return plan if children.is_protected(observation) else held_back(plan, ())
 
 
 def _with_turn(

@@ -63,7 +63,8 @@ def brought_back(seen: Observation, manifests: Iterable[Manifest]) -> Iterator[M
     """Return those of the StatefulSets `manifests` that are away, as their pods were made: for a spec that cannot be
     used, or must not be now (spec/operator.md#X3). Never one that was not there before."""
     for manifest in manifests:
-        if ("StatefulSet", manifest["metadata"]["name"]) in seen.children:
+        key = ("StatefulSet", manifest["metadata"]["name"])
+        if key in seen.children or key in seen.strangers:
             continue
         found = as_its_pods(seen, manifest)
         if found is not None:

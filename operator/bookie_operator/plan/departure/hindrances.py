@@ -45,6 +45,8 @@ def to_begin(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> I
         yield "the fleet hibernates, or is about to (spec.lifecycle.hibernate)"
     if one.stage not in (Stage.SERVING, Stage.READ_ONLY):
         yield f"{case.name} is {one.stage.value} ({one.message or one.reason}), and only a bookie that serves can leave"
+        if found := [claim.name for claim in stateful_sets.claims(case) if claim.contents_found and not claim.marks]:
+            yield f"it never lived, and there are contents on {', '.join(found)}: delete what nobody needs by hand"
     elif case.pod is not None and not case.pod.has_certificates:
         yield f"pod {case.name} is of a release without TLS on the admin port: delete it by hand"
     ensemble = seen.cluster.spec.quorum.ensemble_size

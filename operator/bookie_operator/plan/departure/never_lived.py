@@ -11,14 +11,17 @@ from bookie_operator.plan.stages import Assessed, Stage
 
 
 def never_held_data(one: Assessed) -> bool:
-    """Return True when this bookie has no cookie, no registration, no mark on a claim, and never served: nothing can
-    be lost with it (spec/operator.md#J2). False also where nobody could look."""
+    """Return True when this bookie has no cookie, no registration, no mark on a claim, and never served, and nobody
+    found contents on its volumes: nothing can be lost with it (spec/operator.md#J2). False also where nobody could
+    look."""
     case = one.case
     if not case.is_listed or case.member is not None or one.has_lived or one.stage is Stage.HELD:
         return False
     if case.report is not None and (case.report.state.serves or case.report.cookie_present):
         return False
     if any(claim.marks is not None for claim in case.other_claims):
+        return False
+    if any(claim.contents_found for claim in stateful_sets.claims(case)):
         return False
     return all(
         not volume.is_initialised and (volume.report is None or volume.report.contents is Contents.EMPTY)

@@ -77,12 +77,13 @@ def test_each_pool_gets_the_bookies_that_it_was_found_to_have() -> None:
 
 
 def test_children_of_somebody_else_are_not_touched() -> None:
-    found = live()
-    found[("StatefulSet", "ledgers-zone-b")]["metadata"]["ownerReferences"][0] |= {"uid": "other", "name": "other"}
+    found, key = live(), ("StatefulSet", "ledgers-zone-b")
+    strange = found.pop(key)
+    strange["metadata"]["ownerReferences"][0] |= {"uid": "other", "name": "other"}
 
-    plan = fleet.decide(look(found))
+    plan = fleet.decide(look(found, strangers={key: strange}))
 
-    assert plan.actions == ()
+    assert [str(action) for action in plan.actions] == ["apply PodDisruptionBudget ledgers-bookies"]
     assert [obstacle.reason for obstacle in plan.obstacles] == ["NameConflict"]
 
 

@@ -145,3 +145,45 @@ def test_a_volume_that_cannot_be_read_is_not_said_to_be_that_of_a_claim_before()
 
     assert record is not None
     assert (record.pvc_uid, record.pv_uid) == ("claim-journal-1", "")
+
+
+def beginner(**volume_changes: Any) -> BookieCase:
+    """A bookie that never lived; `volume_changes`: of its first volume."""
+    case = make.bookie_case(report=make.report(state=State.HELD, incarnation=0, cookie_present=False), member=None)
+    volumes = [
+        replace(
+            one,
+            claim=replace(one.claim, marks=None),
+            recorded=None,
+            report=make.changed(one.report, contents=Contents.EMPTY),
+        )
+        for one in case.volumes
+        if one.claim is not None and one.report is not None
+    ]
+    return replace(case, volumes=(replace(volumes[0], **volume_changes), *volumes[1:]))
+
+
+def found(case: BookieCase) -> list[dict[str, str]]:
+    one = stages.assess(case, None, now_ms=make.NOW_MS, stabilization_ms=6_000)
+    return [dict(mark.annotations) for mark in claims.contents(one)]
+
+
+@pytest.mark.parametrize("contents", list(Contents))
+def test_what_a_beginner_s_volume_has_on_it_is_noted_on_its_claim(contents: Contents) -> None:
+    case = beginner()
+    report, claim, pod = case.volumes[0].report, case.volumes[0].claim, case.pod
+    assert report is not None
+    assert claim is not None
+    assert pod is not None
+    full = make.changed(report, contents=contents)
+
+    is_data = contents in (Contents.VALID, Contents.STALE, Contents.FOREIGN, Contents.UNKNOWN)
+    assert found(beginner(report=full)) == ([{names.CONTENTS_FOUND: contents.value}] if is_data else [])
+    assert found(beginner(report=full, claim=replace(claim, contents_found="UNKNOWN"))) == []
+    assert found(beginner(report=full, claim=replace(claim, is_terminating=True))) == []
+    assert found(beginner(report=full, claim=replace(claim, created_ms=pod.created_ms + 1_000))) == []
+    assert found(beginner(report=full, is_ephemeral=True)) == []
+
+
+def test_what_the_volumes_of_a_bookie_that_lived_have_on_them_is_its_own() -> None:
+    assert found(unmarked()) == []

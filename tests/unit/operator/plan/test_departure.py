@@ -8,7 +8,7 @@ import pytest
 
 import operator_support as make
 from bookie.ports.admin import Contents, Member, References
-from bookie_operator.evidence.facts import BookieCase
+from bookie_operator.evidence.facts import BookieCase, ClaimFacts
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Departure, LeavingStatus, Process
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
@@ -244,6 +244,7 @@ def test_a_bookie_held_nothing_only_where_nobody_knows_of_it_and_all_that_it_has
     assert held_nothing(having(report=make.changed(full, contents=Contents.EMPTY)))
     assert not held_nothing(having(report=full))
     assert not held_nothing(having(recorded=recorded))
+    assert not held_nothing(having(claim=ClaimFacts("claim", "uid", 0, contents_found="UNKNOWN")))
     assert not held_nothing(young(is_listed=False))
     assert not held_nothing(young(member=nobody))
     assert not held_nothing(young(), has_lived=True)
