@@ -104,6 +104,11 @@ def recall(status: BookieClusterStatus, live: Manifest | None) -> BookieClusterS
             f"ConfigMap {name} holds what must not be forgotten, and cannot be read ({what}): restore it, or delete it"
             " if every bookie of this cluster serves"
         ) from None
+    if other := _of_another(record, live["metadata"]):
+        raise BadInput(
+            f"ConfigMap {live['metadata']['name']} is of another cluster (it has bookie {other}): restore this one's,"
+            " or delete it if every bookie of this cluster serves, or none has ever lived"
+        )
     known = {entry.grant_id: entry for entry in (*record.history, *status.history)}
     metadata = status.metadata or MetadataStatus()
     return status.model_copy(
@@ -124,6 +129,18 @@ def recall(status: BookieClusterStatus, live: Manifest | None) -> BookieClusterS
             "operator": status.operator.model_copy(update={"owner": status.operator.owner or record.owner}),
         }
     )
+
+
+def _of_another(record: FleetRecord, metadata: Manifest) -> str:
+    """Return the id of a bookie that no cluster of this name gives, in this namespace; "" when there is none. A backup
+    that is restored into another namespace brings such a record: what was proven of those bookies says nothing here."""
+    cluster = str(metadata["name"]).removesuffix("-record")
+    of_others = (
+        one.bookie_id
+        for one in record.bookies
+        if names.parse_bookie_id(metadata.get("namespace", ""), cluster, one.bookie_id) is None
+    )
+    return next(of_others, "")
 
 
 def _record(status: BookieClusterStatus) -> FleetRecord:

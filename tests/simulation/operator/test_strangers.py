@@ -219,6 +219,27 @@ def test_a_child_whose_label_is_gone_gets_it_again_and_so_does_the_record(world:
     assert world.is_quiet(), world.status()
 
 
+def test_a_record_of_another_cluster_says_nothing_of_this_one(world: World) -> None:
+    """As a backup that is restored into another namespace brings it; where a bookie has left there, its namesake lives
+    here."""
+    key = ("ConfigMap", "ledgers-record")
+    mine = copy.deepcopy(world.objects[key])
+    text = mine["data"]["record.json"].replace("data.ledgers.", "shop.ledgers.")
+    world.put(mine | {"data": {"record.json": text}})
+    world.objects[(names.KIND, "ledgers")].pop("status")
+
+    run(world, passes=3)
+
+    assert stalled(world)[0] == "RecordUnreadable"
+    assert "is of another cluster (it has bookie shop.ledgers.zone-a.0)" in stalled(world)[1]
+    assert world.objects[key]["data"]["record.json"] == text, "who restores it may still want to see it"
+    assert not {one.bookie_id for one in world.status().bookies if one.bookie_id.startswith("shop")}
+    del world.objects[key]
+    run(world, passes=6)
+    assert world.is_quiet()
+    assert "data.ledgers.zone-a.0" in world.objects[key]["data"]["record.json"]
+
+
 @pytest.mark.slow
 def test_a_volume_with_something_on_it_is_not_deleted_as_one_that_never_held_data(world: World) -> None:
     """A backup, or a local disk that was used before: its bookie has no cookie and no mark, and after its pod nobody
