@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import operator_world_support as worlds
-from bookie.ports.admin import State
+from bookie.ports.admin import Contents, State
 from bookie_operator.gateways.kube import KubeError
 from bookie_operator.model import names
 from bookie_operator.reconcile import Reconciler
@@ -113,32 +113,50 @@ class Fleet:
         self.world.ask(f"{kind.lower()}-{self.asked}", kind, target={"bookie": pod}, reason="a person wants it so")
 
 
-def begin(world: World, *, on_drain: str) -> World:
+def begin(world: World, *, on_drain: str, **said: Any) -> World:
     """Let `world` be a fleet at rest with entries, whose spec says all that an edit may set back: what it leaves out,
-    an edit would leave behind."""
+    an edit would leave behind. `said`: what its spec says otherwise."""
     storage = copy.deepcopy(world.spec()["storage"])
     storage |= {"layoutChange": "RollingRebuild", "retention": {"onScaleDown": "Delete", "keepFor": "5s"}}
     storage |= {"acknowledgeNoJournal": "IAcceptLossOnCorrelatedPowerFailure", "journalWriteData": True}
     for role in ("journal", "ledgers", "index"):
-        storage[role]["volumes"][0]["storageClassName"] = "standard"
+        for volume in storage[role]["volumes"]:
+            volume |= {"storageClassName": "standard"} if volume.get("kind") != "Ephemeral" else {}
     world.add_node("elsewhere")
-    world.edit(
-        image="bookie:test",
-        config={},
-        storage=storage,
-        rollout=AUTOMATIC,
-        zones=copy.deepcopy(ZONES),
-        repair={"stabilization": "4s", "maxPerDay": 20},
-        scaleDown={"proofInterval": "4s"},
-        disruption={"pdb": True, "onDrain": on_drain},
-        lifecycle={"hibernate": False, "paused": False, "terminationGrace": "2m"},
-        security={"tls": {"mode": "Disabled"}},
-    )
+    for key in said:
+        world.spec().pop(key, None)
+    spec = {
+        "image": "bookie:test",
+        "config": {},
+        "storage": storage,
+        "rollout": AUTOMATIC,
+        "zones": copy.deepcopy(ZONES),
+        "repair": {"stabilization": "4s", "maxPerDay": 20},
+        "scaleDown": {"proofInterval": "4s"},
+        "disruption": {"pdb": True, "onDrain": on_drain},
+        "lifecycle": {"hibernate": False, "paused": False, "terminationGrace": "2m"},
+        "security": {"tls": {"mode": "Disabled"}},
+    } | said
+    world.edit(**{key: value for key, value in spec.items() if value is not None})
     Fleet(world).run(60)
     assert world.is_quiet(), world.status()
     world.write(80, random.Random(1))
     Fleet(world).run(10)
     return world
+
+
+def with_volumes(storage: dict[str, Any]) -> dict[str, Any]:
+    """One ledger volume more, with its index. Their names have no "-", so that a claim's says its pod."""
+    more = {"ledgers": "more", "index": "moreindex"}
+    return storage | {
+        role: {"volumes": [*storage[role]["volumes"], storage[role]["volumes"][0] | {"name": name, "added": True}]}
+        for role, name in more.items()
+    }
+
+
+def has_volumes(world: World, replicas: int) -> bool:
+    having = [one for one in world.bookies.values() if one.volumes.get("more") is Contents.VALID]
+    return len(having) == len(world.bookies) == replicas
 
 
 def shape(world: World) -> dict[str, Any]:

@@ -1340,6 +1340,7 @@ class World:
             del self.cookies[bookie_id]
             self.last_lives[bookie_id] = cookie[1]  # who begins anew under this id has the next life
             self.forgotten.append(bookie_id)
+            self.dataless.discard(bookie_id)  # nothing is missed of whom no ledger names
         return ForgetAnswer(True, text="forgotten")
 
     async def set_aside(self, door: Door, bookie_id: str, order: Aside, *, operator_epoch: int) -> OrderAnswer:

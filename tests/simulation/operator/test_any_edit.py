@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import operator_world_support as worlds
-from bookie.ports.admin import Contents
 from bookie_operator.model import names
-from meeting_support import LIVES, Fleet, Judge, begin, shape
+from meeting_support import LIVES, Fleet, Judge, begin, has_volumes, shape, with_volumes
 from operator_world_support import World
 
 Step = tuple[str, int, int]  # what happens, a number for it, seconds until the next one
@@ -163,20 +162,6 @@ def gets_its_volumes(world: World, story: list[Step], life: str) -> None:
 
     assert has_volumes(world, spec["replicas"]), (story, life, world.status())
     assert world.is_quiet(), (story, life, world.status())
-
-
-def with_volumes(storage: dict[str, Any]) -> dict[str, Any]:
-    """One ledger volume more, with its index. Their names have no "-", so that a claim's says its pod."""
-    more = {"ledgers": "more", "index": "moreindex"}
-    return storage | {
-        role: {"volumes": [*storage[role]["volumes"], storage[role]["volumes"][0] | {"name": name, "added": True}]}
-        for role, name in more.items()
-    }
-
-
-def has_volumes(world: World, replicas: int) -> bool:
-    having = [one for one in world.bookies.values() if one.volumes.get("more") is Contents.VALID]
-    return len(having) == len(world.bookies) == replicas
 
 
 def ends_where_it_began(world: World, story: list[Step], life: str) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import operator_world_support as worlds
-from bookie.ports.admin import State
+from bookie.ports.admin import Contents, State
 from bookie_operator.model import names
-from meeting_support import LIVES, Fleet, Judge, begin, shape
+from bookie_operator.plan.live_settings import FIELDS
+from meeting_support import LIVES, Fleet, Judge, begin, has_volumes, shape, with_volumes
 from operator_world_support import World
 
 Spec = dict[str, Any]
 END_PASSES, CALM_PASSES = 200, 12
-TARGET = "ledgers-zone-a-0"  # in the middle of its pool
 
 
 def with_ledgers(spec: Spec, **changes: Any) -> Spec:
@@ -47,6 +47,12 @@ EDITS: dict[str, Callable[[Spec], Spec]] = {
     "refuse": lambda spec: {"storage": spec["storage"] | {"layoutChange": "Refuse"}},
     "pause": lambda spec: {"lifecycle": spec["lifecycle"] | {"paused": True}},
     "sleep": lambda spec: {"lifecycle": spec["lifecycle"] | {"hibernate": True}},
+    "live": lambda _: {"config": {"logLevel": "DEBUG"}},
+    "added": lambda spec: {"storage": with_volumes(spec["storage"])},
+    "pool out": lambda spec: {"pools": [one for one in spec["pools"] if one["name"] != "young"]},
+    "first pool out": lambda spec: {"pools": spec["pools"][1:]},
+    "pool fewer": lambda spec: {"pools": [spec["pools"][0] | {"replicas": 2}, *spec["pools"][1:]]},
+    "pool in": lambda spec: {"pools": [*spec["pools"], {"name": "third", "replicas": 1}]},
     "delete": lambda spec: {
         "lifecycle": spec["lifecycle"] | {"deletionPolicy": "Delete", "deletionProtection": False},
     },
@@ -58,6 +64,7 @@ class Hands:
     """Whoever edits, asks and drains, and takes it back."""
 
     def __init__(self, world: World, life: str = "one") -> None:
+        self.target = _by_name(world).__next__().name
         self.world, self.fleet, self.judge = world, Fleet(world, life), Judge(world)
         self.began, self.is_draining, self.evicting = copy.deepcopy(world.spec()), False, ""
         world.on_stop = self.stopped
@@ -79,7 +86,7 @@ class Hands:
         if what == "delete":
             self._annotate({names.DELETE_DATA: world.objects[(names.KIND, "ledgers")]["metadata"]["uid"]})
         if what in ASKED:
-            self.fleet.ask(ASKED[what], TARGET)
+            self.fleet.ask(ASKED[what], self.target)
         if what == "drain":
             self.is_draining = True
             world.cordon("node")
@@ -88,11 +95,11 @@ class Hands:
         if what == "forget":
             world.objects[(names.KIND, "ledgers")].pop("status", None)
         if what == "kill":
-            world.kill(TARGET)
+            world.kill(self.target)
         if what == "volume":
             world.now_ms += 1_000
             world.ask(
-                "volume", "ReplaceVolume", target={"bookie": TARGET, "volume": "ledgers"}, reason="it is worn out"
+                "volume", "ReplaceVolume", target={"bookie": self.target, "volume": "ledgers"}, reason="it is worn out"
             )
 
     def undo(self, what: str) -> None:
@@ -106,7 +113,7 @@ class Hands:
                 if kind == names.OPERATION_KIND and name.startswith(what):
                     del world.objects[(kind, name)]
         if what == "fence":
-            self.fleet.ask("Unfence", TARGET)
+            self.fleet.ask("Unfence", self.target)
         if what == "drain":
             self.is_draining = False
             world.cordon("node", is_cordoned=False)
@@ -138,7 +145,9 @@ class Hands:
 
 @pytest.fixture(scope="module")
 def begun() -> World:
-    world = begin(worlds.world(replicas=5), on_drain="ReadOnlyFirst")
+    fleet = worlds.world(replicas=5)
+    fleet.live_keys = tuple(FIELDS)
+    world = begin(fleet, on_drain="ReadOnlyFirst")
     assert whole(world)["shape"]["sets"] == {"ledgers-zone-a": 2, "ledgers-zone-b": 2, "ledgers-zone-c": 1}
     return world
 
@@ -173,6 +182,10 @@ def whole(world: World) -> dict[str, Any]:
     }
 
 
+def _replicas(spec: Spec) -> int:
+    return int(spec.get("replicas") or 0) or sum(one["replicas"] for one in spec["pools"])
+
+
 def _by_name(world: World) -> Iterator[Any]:
     return iter(sorted(world.bookies.values(), key=lambda one: one.name))
 
@@ -197,8 +210,9 @@ def ends(hands: Hands, began: dict[str, Any]) -> str:
             return f"wrong: {wrong}"
         now, done = whole(world), world.status().condition("Reconciling")
         is_over = done is not None and done.status == "False" and not now["leaving"] and world.is_quiet()
+        replicas = _replicas(world.spec())
         is_other = now["shape"]["sets"] != began["shape"]["sets"]
-        if is_over and sum(now["shape"]["sets"].values()) == world.spec()["replicas"] and is_other:
+        if is_over and sum(now["shape"]["sets"].values()) == replicas and is_other:
             return ""
         if not changed(began, now):
             return ""
@@ -223,7 +237,7 @@ def play(begun: World, first: str, passes: int, second: str = "", life: str = "o
     world.step_ms = 1_000
     if wrong := ends(hands, began):
         return wrong
-    if whole(world)["shape"]["sets"] != began["shape"]["sets"]:
+    if whole(world)["shape"]["sets"] != began["shape"]["sets"] and "pools" not in world.spec():
         # Nobody moves to a zone that was away: docs/OPERATOR.md says that one more, and one less, brings it a bookie.
         for replicas in (6, 5):
             world.edit(replicas=replicas)
@@ -241,7 +255,9 @@ def play(begun: World, first: str, passes: int, second: str = "", life: str = "o
     return "" if is_calm and not hands.wrong() else f"ping-pong: {told}, {hands.wrong()}"
 
 
-WORKFLOWS = [*EDITS, *ASKED, "volume", "drain"]
+OF_POOLS = [one for one in EDITS if "pool" in one]
+WORKFLOWS = [*(one for one in EDITS if one not in (*OF_POOLS, "added")), *ASKED, "volume", "drain"]
+OF_EPHEMERAL = ("image", "broken", "up", "replace")
 SECONDS = {
     "image": ("down", "first zone out", "sleep"),
     "class": ("pause", "zone out", "fence", "orphaned"),
@@ -256,8 +272,21 @@ SECONDS = {
     "sleep": ("few", "drain", "orphaned"),
     "tls": ("down", "broken"),
     "fence": ("class", "down"),
+    "live": ("image", "down", "pause"),
 }
-MEETINGS = [(first, second) for first, seconds in SECONDS.items() for second in seconds]
+SECONDS_OF_POOLS = {
+    "pool out": ("image", "pool in", "sleep"),
+    "first pool out": ("orphaned", "replace"),
+    "pool fewer": ("pool out", "drain"),
+}
+SECONDS_OF_EPHEMERAL = {"image": ("down",), "down": ("image",), "drain": ("config", "replace")}
+
+
+def pairs(seconds: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+    return [(first, second) for first, some in seconds.items() for second in some]
+
+
+MEETINGS, MEETINGS_OF_POOLS, MEETINGS_OF_EPHEMERAL = map(pairs, (SECONDS, SECONDS_OF_POOLS, SECONDS_OF_EPHEMERAL))
 
 
 @pytest.mark.slow
@@ -278,3 +307,183 @@ def test_something_unlike_it_in_the_middle_and_both_taken_back_end_where_it_bega
     number = MEETINGS.index((first, second))
     passes, life = 2 + 5 * number % 34, LIVES[number % len(LIVES)]
     assert play(begun, first, passes, second, life) == ""
+
+
+@pytest.fixture(scope="module")
+def pooled() -> World:
+    """Six bookies in two pools with names of their own; either of them is enough for an ensemble."""
+    pools = [{"name": "old", "replicas": 3}, {"name": "young", "replicas": 3}]
+    return begin(worlds.world(), on_drain="ReadOnlyFirst", replicas=None, zones=None, pools=pools)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("what", "passes"), [(one, 3 + 11 * (number % 2)) for number, one in enumerate(OF_POOLS)])
+def test_a_pool_is_taken_back_at_its_beginning_or_in_its_middle(pooled: World, what: str, passes: int) -> None:
+    assert play(pooled, what, passes) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), MEETINGS_OF_POOLS)
+def test_something_unlike_it_in_the_middle_of_a_pool_that_comes_or_goes(pooled: World, first: str, second: str) -> None:
+    number = MEETINGS_OF_POOLS.index((first, second))
+    passes, life = 3 + 7 * number % 30, LIVES[number % len(LIVES)]
+    assert play(pooled, first, passes, second, life) == ""
+
+
+@pytest.fixture(scope="module")
+def vanishing() -> World:
+    """Five bookies whose volumes go with their pods."""
+    lifecycle = {"hibernate": False, "paused": False, "terminationGrace": "2m", "deletionPolicy": "Delete"}
+    return begin(worlds.ephemeral(replicas=5), on_drain="ReadOnlyFirst", lifecycle=lifecycle)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", OF_EPHEMERAL)
+def test_what_begins_bookies_anew_is_taken_back_in_its_middle(vanishing: World, what: str) -> None:
+    assert play(vanishing, what, 14) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), MEETINGS_OF_EPHEMERAL)
+def test_something_unlike_it_in_the_middle_of_bookies_that_begin_anew(
+    vanishing: World, first: str, second: str
+) -> None:
+    number = MEETINGS_OF_EPHEMERAL.index((first, second))
+    passes, life = 4 + 9 * number % 30, LIVES[number % len(LIVES)]
+    assert play(vanishing, first, passes, second, life) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("passes", "second", "life"),
+    [
+        (1, "", "one"),
+        (6, "", "two"),
+        (14, "down", "one"),
+        (4, "image", "dies"),
+        (9, "pause", "one"),
+        (20, "drain", "two"),
+    ],
+)
+def test_volumes_that_are_added_go_again_until_a_bookie_has_them_and_then_come_to_all(
+    begun: World, passes: int, second: str, life: str
+) -> None:
+    world = worlds.clone(begun)
+    began, hands = whole(world), Hands(world, life)
+    hands.do("added")
+    hands.run(passes)
+    if second:
+        hands.do(second)
+        hands.run(1 + passes // 2)
+        hands.undo(second)
+    hands.undo("added")
+    hands.fleet.lives_on()
+    world.step_ms = 1_000
+    for _ in range(END_PASSES // 10):
+        hands.run(10)
+        assert hands.wrong() == []
+        stalled = world.status().condition("Stalled")
+        if stalled is not None and "may have data on it: put it back" in stalled.message:
+            hands.do("added")  # as the status says
+        if world.is_quiet() and (has_volumes(world, 5) or world.spec()["storage"] == hands.began["storage"]):
+            break
+
+    if not has_volumes(world, 5):
+        delete_left_over(world)
+        hands.run(10)
+        assert changed(began, whole(world)) == {}, world.status()
+    assert (hands.wrong(), world.is_quiet()) == ([], True), world.status()
+
+
+def delete_left_over(world: World) -> None:
+    """By hand, as docs/OPERATOR.md says: claims of volumes that were taken back, and that no bookie has."""
+    for kind, name in list(world.objects):
+        if kind == "PersistentVolumeClaim" and name.startswith("more"):
+            assert "more" not in world.bookie(name.partition("-")[2]).volumes
+            del world.objects[("PersistentVolume", world.objects[(kind, name)]["spec"]["volumeName"])]
+            del world.objects[(kind, name)]
+
+
+LOSSES = [
+    ("ConfirmLoss", 1, "", "one"),
+    ("ConfirmLoss", 3, "image", "dies"),
+    ("ConfirmLoss", 6, "down", "two"),
+    ("ConfirmLoss", 2, "pause", "one"),
+    ("ConfirmLoss", 4, "fence", "two"),
+    ("AcceptLoss", 1, "", "two"),
+    ("AcceptLoss", 3, "image", "one"),
+    ("AcceptLoss", 6, "sleep", "dies"),
+    ("AcceptLoss", 2, "pause", "two"),
+    ("AcceptLoss", 4, "kill", "one"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "passes", "second", "life"), LOSSES)
+def test_a_loss_that_a_person_gives_up_and_takes_back_and_gives_up_again(
+    begun: World, kind: str, passes: int, second: str, life: str
+) -> None:
+    """One copy of each entry is left: whoever comes back empty is filled from it."""
+    world = worlds.clone(begun)
+    for entry, write_set in enumerate(world.entries):
+        for one in write_set:
+            world.disks[one].add(entry)
+    began, hands = whole(world), Hands(world, life)
+    lost = lose(world, kind, hands.target)
+    hands.run(8)
+    give_up(world, kind, lost)
+    hands.run(passes)
+    if second:
+        hands.do(second)
+        hands.run(1 + passes)
+    hands.forget_operations()
+    hands.undo(second)
+    hands.fleet.lives_on()
+    world.step_ms = 1_000
+    hands.run(5)
+    give_up(world, kind, lost)
+
+    for _ in range(END_PASSES // 5):
+        hands.run(5)
+        past = world.past_tolerance if kind == "AcceptLoss" else []
+        assert [one for one in hands.wrong() if one not in past] == []
+        if world.is_quiet() and not changed(began, whole(world)):
+            break
+    hands.forget_operations()
+    hands.run(5)
+
+    assert (changed(began, whole(world)), world.thin_entries()) == ({}, []), world.status()
+
+
+def lose(world: World, kind: str, target: str) -> list[str]:
+    """For ConfirmLoss somebody empties the volumes of one bookie in place; for AcceptLoss two lose theirs, as many as
+    the ack quorum. Their names."""
+    other = "ledgers-zone-c-0"
+    if kind == "AcceptLoss":
+        world.lose(target)
+        world.lose(other)
+        return [target, other]
+    bookie = world.bookie(target)
+    bookie.volumes = dict.fromkeys(bookie.volumes, Contents.EMPTY)
+    world.fsids[bookie.bookie_id] = "fs"
+    world.disks.pop(bookie.bookie_id, None)
+    world.dataless.add(bookie.bookie_id)
+    world.start_container(target)
+    return [target]
+
+
+def give_up(world: World, kind: str, lost: list[str]) -> None:
+    """As a person does by what the status says; nothing, where it has no evidence of a loss any more."""
+    known = {one.name: one for one in world.status().bookies}
+    if any(known[one].evidence is None or one not in _waiting(world) for one in lost):
+        return
+    world.now_ms += 60_000
+    named = world.evidence(*lost)
+    wanted: dict[str, Any] = {"target": {"bookies": named}}
+    if kind == "ConfirmLoss":
+        wanted = {"target": {"bookie": lost[0]}, "evidence": named[0]["evidence"]}
+    world.ask(f"gone-{world.serial}", kind, reason="both disks burnt, and nobody has them", **wanted)
+
+
+def _waiting(world: World) -> list[str]:
+    return [one.name for one in world.bookies.values() if one.state in (State.HELD, State.WAITING_GRANT)]
