@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bookie.base import errors, ids
 from bookie.rpc.client import AdminClient, AdminCredentials
-from bookie.runtime import text_file
+from bookie.runtime import given_file, text_file
 from bookie.settings.table import PORT_MAX
 
 # The bookie's own variable for adminTokenFile: in its container these commands know the token.
@@ -55,10 +55,13 @@ def _identity(address: str) -> AdminCredentials | None:
         return None
     try:
         certificate, key, authorities = (
-            (Path(directory) / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt")
+            given_file.read(Path(directory) / name) for name in ("tls.crt", "tls.key", "ca.crt")
         )
     except OSError as error:
-        raise errors.BadInput(f"{TLS_VARIABLE} names {directory}, which cannot be used: {error}") from None
+        raise errors.BadInput(
+            f"{TLS_VARIABLE} names {directory}, which cannot be used: {error.strerror}: it needs tls.crt, tls.key and"
+            " ca.crt"
+        ) from None
     return AdminCredentials(certificate, key, authorities)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bookie.base import errors
+from bookie.runtime import given_file
 
 AddFlags = Callable[[argparse.ArgumentParser], None]
 Row = Mapping[str, object]
@@ -133,7 +134,7 @@ def read(path: Path) -> bytes:
     """Return the content of a file that the command was given. Raises BadInput where none can be read, or nothing is in
     it."""
     try:
-        found = path.read_bytes()
+        found = given_file.read(path)
     except OSError as error:
         raise errors.BadInput(f"{path} cannot be read: {error.strerror}: name another file") from error
     if not found:
@@ -160,7 +161,7 @@ def is_folder(path: Path) -> bool:
 def read_if_there(path: Path) -> bytes | None:
     """Return the content of a bookie's file; None where there is none. Raises BadInput where we may not see it."""
     try:
-        return path.read_bytes() if is_there(path) else None
+        return given_file.read(path) if is_there(path) else None
     except OSError as error:
         raise _unseen(path, error) from error
 
@@ -178,19 +179,28 @@ def blamed(path: Path) -> Iterator[None]:
         raise errors.BadInput(f"{path}: {error}: name another file") from error
 
 
-def write(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes, *, opener: Callable[[str, int], int] | None = None) -> None:
     """Write a file that the command was given. Raises BadInput where none can be, StorageFailed where it is
-    not whole."""
+    not whole. `opener`: as for `open`."""
     try:
-        path.write_bytes(data)
+        with open(path, "wb", opener=opener or _open_to_write) as file:
+            file.write(data)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise errors.BadInput(f"{path} cannot be written: {error.strerror}: name another file") from error
     except OSError as error:
-        if error.errno == errno.EROFS:  # nothing was begun
-            raise errors.BadInput(f"{path} cannot be written: {error.strerror}: name another file") from error
+        if error.errno in (errno.EROFS, errno.ENXIO):  # nothing was begun
+            reason = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror
+            raise errors.BadInput(f"{path} cannot be written: {reason}: name another file") from error
         raise errors.StorageFailed(
             f"{path} cannot be written: {error.strerror}: what it holds now is not whole"
         ) from error
+
+
+def _open_to_write(path: str, flags: int) -> int:
+    """Open a file to write; a pipe without a reader is refused, where Python waits for one for ever."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def make_folder(path: Path) -> None:

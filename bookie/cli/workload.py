@@ -172,6 +172,8 @@ def run_stop(arguments: argparse.Namespace) -> int:
 async def run_verify(arguments: argparse.Namespace) -> int:
     """Read back all acknowledged entries; print the verdict. Exit 0 when all came back, 1 when something is lost, 6
     when something could not be read, or nothing was acknowledged."""
+    if output.is_there(arguments.log) and not arguments.log.is_dir():
+        raise errors.BadInput(f"{arguments.log} is no folder: name the one that `run --log` had")
     if output.is_there(arguments.log) and not os.access(arguments.log, os.R_OK | os.X_OK):
         raise errors.BadInput(f"{arguments.log} cannot be read: run this as the user whose it is")
     try:

@@ -20,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from bookie.base import errors
+from bookie.runtime import given_file
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ def _read_once(directory: Path) -> Files:
     texts = {}
     for name in (CERTIFICATE, KEY, AUTHORITIES, CLIENTS):
         try:
-            texts[name] = (directory / name).read_bytes()
+            texts[name] = given_file.read(directory / name)
         except OSError as error:
             raise errors.BadInput(
                 f"adminTlsDirectory: {directory / name} cannot be read: {error.strerror}; it needs {CERTIFICATE},"

@@ -15,11 +15,11 @@ import hmac
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from bookie.base import errors
 from bookie.ports.tls import TlsOptions
+from bookie.runtime import given_file
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _JKS_WHITENER = b"Mighty Aphrodite"
@@ -88,7 +88,7 @@ def load(options: TlsOptions) -> Material:
 
 def _read(setting: str, path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return given_file.read(path)
     except OSError as error:
         raise errors.BadInput(f"{setting} {path} cannot be read: {error.strerror}") from None
 

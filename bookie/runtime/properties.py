@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from bookie.base import errors
+from bookie.runtime import given_file
 
 # As java.util.Properties splits: the first '=' or ':'.
 _LINE = re.compile(r"([^=:\s]+)\s*[=:]\s*(.*)")
@@ -42,9 +42,9 @@ def read(path: str) -> list[tuple[str, str, str]]:
 def _text(path: str) -> str:
     """Return the text of the file, without a byte order mark. Raises BadInput."""
     try:
-        data = Path(path).read_bytes()
+        data = given_file.read(path)
     except OSError as error:
-        raise errors.BadInput(f"settings file {path} cannot be read: {error.strerror}") from error
+        raise errors.BadInput(f"settings file {path} cannot be read: {error.strerror}: name the right file") from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

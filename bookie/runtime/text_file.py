@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bookie.base import errors
+from bookie.runtime import given_file
 
 Stamp = tuple[str, int, int, int]  # path, time of the last change, size, inode
 
@@ -10,7 +11,7 @@ Stamp = tuple[str, int, int, int]  # path, time of the last change, size, inode
 def read(path: str, named_by: str = "") -> str:
     """Return the text at `path`. Raises BadInput that begins with `named_by` and the path."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return given_file.read(path).decode().replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise errors.BadInput(f"{named_by}{path} cannot be read: {reason}") from None

@@ -74,6 +74,16 @@ def main(arguments: list[str]) -> int:
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2
+    except BrokenPipeError:  # `| head` has seen enough
+        sys.stdout = None
+        return 1
+    except OSError as error:
+        if error.filename is None:  # of what is open already
+            print(f"standard output, or the file that was named, takes no more: {error.strerror}", file=sys.stderr)
+            sys.stdout = None
+            return 1
+        print(f"{error.filename} cannot be written: {error.strerror}: name another file", file=sys.stderr)
+        return 2
     finally:
         logging.disable(silenced)
 
@@ -89,6 +99,8 @@ def _work(options: argparse.Namespace) -> int:
         parser().error("a seed is wanted, or --play FILE, or --report FILE")
     if options.seeds < 1:  # of none nothing is known, and 0 would say that every promise was kept
         parser().error(f"--seeds is {options.seeds}: it must be 1 at least")
+    if options.save is not None:
+        scenario.check(options.save)
     wanted = SeedRun.of(options)
     if options.campaign is not None:
         return _campaign(options)

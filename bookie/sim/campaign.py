@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bookie.base.errors import BadInput
-from bookie.sim import probes
+from bookie.sim import probes, scenario
 from bookie.sim.run import SeedOutcome
 
 # Flags of `python -m bookie.sim`, seed after seed. Plain runs have all faults, so they come more often.
@@ -73,7 +73,7 @@ class SeedShare:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the records of a file. One that a kill cut off, which can only be the last, is none. Raises BadInput."""
     try:
-        data = path.read_bytes()
+        data = scenario.read(path)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}: name the file that --campaign wrote") from None
     for number, line in enumerate(data.splitlines(keepends=True), 1):

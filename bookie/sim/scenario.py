@@ -3,6 +3,7 @@
 JSON. The story in it can be read anywhere; the run is the same only with the code that wrote it, which `commit` names.
 """
 
+import errno
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +33,25 @@ class Scenario:
         path.write_text(json.dumps({"format": FORMAT, **fields}, indent=1, ensure_ascii=False) + "\n")
 
 
+def check(path: Path) -> None:
+    """Raise OSError where no scenario could be saved: better before a long run than after it."""
+    if path.is_fifo():
+        raise OSError(errno.EINVAL, "it is a pipe, and no file", str(path))
+    path.open("ab").close()
+
+
+def read(path: Path) -> bytes:
+    """Return the content of a file that a person named. Raises OSError; also for a pipe, which somebody would have to
+    write to, and a device, which never ends."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is a pipe or a device, and no file")
+    return path.read_bytes()
+
+
 def load(path: Path) -> Scenario:
     """Read a scenario. Raises BadInput, naming what is wrong with it."""
     try:
-        fields: dict[str, Any] = json.loads(path.read_text())
+        fields: dict[str, Any] = json.loads(read(path))
         assert fields.pop("format") == FORMAT
         for name in ("flags", "without", "story"):
             fields[name] = tuple(map(str, fields[name]))

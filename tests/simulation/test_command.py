@@ -1,5 +1,6 @@
 """`python -m bookie.sim`: what it prints, and its exit code."""
 
+import os
 import re
 from pathlib import Path
 
@@ -74,6 +75,20 @@ def test_a_file_that_no_campaign_wrote_is_refused(
     assert main(["--report", str(tmp_path / "nothing")]) == 2
     if data is None:
         assert main(["1", "--campaign", str(file), "--commit", "c1"]) == 2
+
+
+@pytest.mark.parametrize("words", [["--play"], ["--report"], ["1", "--campaign"], ["1", "--save"]])
+def test_a_pipe_or_a_folder_in_place_of_a_file_is_told_before_anything_is_run(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    for place in (tmp_path, tmp_path / "pipe"):
+        assert main([*words, str(place)]) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.startswith(f"{place} ")
+        assert told.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("count", ["0", "-1"])

@@ -4,6 +4,7 @@ half-done."""
 import argparse
 import asyncio
 import errno
+import os
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from bookie.cli import ledger, main, node, output, where
 from bookie.cli import test as speed
 from bookie.local import layout
 from bookie.ports.admin import DrainStatus
-from bookie.runtime import loop
+from bookie.runtime import given_file, loop
 from bookie.workload import supervisor
 from tls_support import Authority
 
@@ -136,6 +137,7 @@ def places(tmp_path: Path) -> dict[str, str]:
                 ["workload", "stop", "--log", UNSEEN],
             )
         ),
+        (["workload", "verify", *ZOOKEEPER, "--log", FILE], 2, "file is no folder: name the one that `run --log` had"),
         (["workload", "stop", "--log", NOWHERE], 3, "there is no folder "),
         (["workload", "stop", "--log", FILE], 3, "name the one that `run --log` had"),
         (["workload", "run", "--metadata-service-uri", "zk://h/l", "--log", FILE], 2, "can be no folder: File exists"),
@@ -156,6 +158,39 @@ def test_what_cannot_be_meant_is_told_in_one_sentence(
     assert err.startswith("bookie")
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["settings", "show", "--config"],
+        ["serve", "--config"],
+        ["cluster", "show", "--config"],
+        ["node", "show", "--config"],
+        ["metadata", "show", "--file"],
+        ["metadata", "restore", *ZOOKEEPER, "7"],
+        ["workload", "verify", *ZOOKEEPER, "--log"],
+    ],
+)
+def test_no_verb_waits_for_ever_for_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr(given_file, "PATIENCE_S", 0.01)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    assert main.main([*words, str(pipe)]) == 2
+
+    err = capsys.readouterr().err
+    assert f"{pipe} " in err
+    assert err.count("\n") == 1
+
+
+def test_a_pipe_that_nobody_reads_takes_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(errors.BadInput, match="pipe cannot be written: nobody reads this pipe: name another file"):
+        output.write(tmp_path / "pipe", b"bytes")
 
 
 def test_what_we_may_not_look_at_is_not_called_absent(places: dict[str, str], tmp_path: Path) -> None:
@@ -324,14 +359,11 @@ def test_a_file_that_cannot_be_written_is_told(
 
 
 def test_on_a_disk_that_takes_no_writes_nothing_is_begun_that_would_not_be_whole() -> None:
-    class ReadOnly:
-        def write_bytes(self, _: bytes) -> int:
-            raise OSError(errno.EROFS, "Read-only file system")
-
-    path: Any = ReadOnly()
+    def read_only(path: str, flags: int) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
 
     with pytest.raises(errors.BadInput, match="cannot be written: Read-only file system: name another file"):
-        output.write(path, b"bytes")
+        output.write(Path("dump"), b"bytes", opener=read_only)
 
 
 def test_a_fleet_on_a_disk_that_takes_no_writes_is_told_in_one_sentence(tmp_path: Path) -> None:
