@@ -66,10 +66,7 @@ async def settle(arguments: argparse.Namespace, client: Client) -> int:
     bookies = [ids.parse_bookie_id(name) for name in arguments.bookie]
     entries = [parse_range(text) for text in arguments.entries or ()]
     metadata = await client.metadata(ledger_id)
-    if not any(metadata.names(each) for each in bookies):  # nothing is to be declared of a mistyped id either
-        ledgers = client.shared.ledgers
-        for each in bookies:
-            await bookie_list.check_known(ledgers.store, ledgers.root, each, f"ledger {ledger_id} does not name it")
+    await _check_names(client, ledger_id, metadata, bookies)
     if not metadata.is_closed and entries:
         raise errors.BadInput(f"ledger {ledger_id} is {metadata.state.name}: --entries is for a closed one")
     act = _declare if metadata.is_closed else _end
@@ -81,6 +78,22 @@ async def settle(arguments: argparse.Namespace, client: Client) -> int:
     facts["lostEntries"] = [{"first": first, "last": last} for first, last in made.lost_runs()]
     output.say(arguments, facts, accepting_loss.told(ledger_id, made))
     return 0
+
+
+async def _check_names(
+    client: Client, ledger_id: LedgerId, metadata: LedgerMetadata, bookies: Sequence[BookieId]
+) -> None:
+    """Raise BookieUnknown where no id that was typed can be meant; tell of one beside others: one loss has ledgers of
+    several ensembles, whose bookies are forgotten already."""
+    ledgers = client.shared.ledgers
+    others = [each for each in bookies if not metadata.names(each)]
+    for each in others:
+        try:
+            await bookie_list.check_known(ledgers.store, ledgers.root, each, f"ledger {ledger_id} does not name it")
+        except errors.BookieUnknown as error:
+            if len(others) == len(bookies):
+                raise
+            output.tell(f"careful: {error}")
 
 
 async def _end(
@@ -127,6 +140,9 @@ async def _declare(
     )
     if not wanted.runs and not wanted.found:
         output.tell("nothing to declare: " + (_GIVEN if entries else _LISTED))
+        if arguments.dry_run:
+            output.say_nothing_to_do(arguments, {}, "")
+            return None
         return wanted.metadata
     plan: list[str] = []
     if wanted.found:

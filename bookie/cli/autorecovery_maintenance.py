@@ -43,6 +43,8 @@ async def run(arguments: argparse.Namespace) -> int:
         facts: dict[str, Any] = {"bookie": bookie_id}
         if arguments.end:
             facts["ended"] = await leases.end(bookie_id)
+            if not facts["ended"]:  # of a mistyped id the right one still is
+                await bookie_list.check_known(store, uri.root, bookie_id)
             said = "is not under maintenance any more" if facts["ended"] else "was not under maintenance"
             output.say(arguments, facts, f"bookie {bookie_id} {said}")
             return 0

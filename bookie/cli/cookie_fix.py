@@ -37,7 +37,7 @@ async def _settle(arguments: argparse.Namespace, boot: Boot, metadata: MetadataS
     report = await boot.inspect(metadata)
     facts: dict[str, Any] = {"bookie": report.bookie_id, "verdict": report.verdict.value if report.verdict else None}
     if report.verdict in by_hand.NOTHING_TO_FIX:
-        output.say(arguments, {**facts, "fixed": False}, f"nothing to fix: {report.reason}")
+        output.say_nothing_to_do(arguments, {**facts, "fixed": False}, f"nothing to fix: {report.reason}")
         return 0
     if report.verdict not in by_hand.FIXABLE:
         raise errors.GrantRefused("held", f"bookie {report.bookie_id} is held ({facts['verdict']}): {report.reason}")

@@ -100,11 +100,14 @@ async def run_recover(arguments: argparse.Namespace) -> int:
         evacuation = _evacuation(client, report, arguments)
         found = await _look(client, evacuation, arguments)
         await _refuse_unknown(client, report, found)
-        plan = _plan(report, found, arguments) + [
-            f"careful: {record.bookie_id} is writable, so new ledgers may choose it: run `bookie node read-only` first"
-            for record in await client.admin.bookies()
-            if record.bookie_id in report.bookies and not record.is_read_only
-        ]
+        plan = _plan(report, found, arguments)
+        if arguments.ledger is None:  # of one ledger it is to be moved off, and may be chosen for others
+            plan += [
+                f"careful: {each.bookie_id} is writable, so new ledgers may choose it: run `bookie node read-only`"
+                " first"
+                for each in await client.admin.bookies()
+                if each.bookie_id in report.bookies and not each.is_read_only
+            ]
         if not output.consents(arguments, plan):
             return 0
         await _move(evacuation, found, report)
@@ -193,6 +196,12 @@ async def _look(client: Client, evacuation: Evacuation, arguments: argparse.Name
 def _plan(report: _Report, found: list[AffectedLedger], arguments: argparse.Namespace) -> list[str]:
     open_ones = sum(named.must_end for named in found)
     plan = [f"plan: copy what {', '.join(report.bookies)} should hold of {len(found)} ledgers to other bookies"]
+    selected = {named.ledger_id for named in found}
+    plan += [
+        f"ledger {ledger_id} does not name {', '.join(report.bookies)}: nothing of it is moved"
+        for ledger_id in arguments.ledger or ()
+        if ids.parse_ledger_id(ledger_id) not in selected
+    ]
     if open_ones and arguments.skip_open:
         plan.append(f"{open_ones} of them are open and are left as they are (--skip-open)")
     elif open_ones:

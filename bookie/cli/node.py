@@ -152,7 +152,7 @@ def _release(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     """Let exactly as many ledgers go as the plan shows; if there are more by then, the bookie holds them again."""
     held = bookie.ask(calls.collect_garbage(Compaction.NONE, looks_only=True))
     if not held.held_reason:
-        output.say(arguments, encoding.to_json(held), "nothing is held")
+        output.say_nothing_to_do(arguments, encoding.to_json(held), "nothing is held")
         return 0
     if not output.consents(arguments, release_plan(held)):
         return 0

@@ -267,6 +267,11 @@ def add_consent(parser: argparse.ArgumentParser, *, dry_run: str = "show the pla
     parser.add_argument("--dry-run", action="store_true", help=dry_run)
 
 
+def say_nothing_to_do(arguments: argparse.Namespace, found: object, text: str) -> None:
+    """Print the answer of a command whose plan would have no line; with --dry-run that plan."""
+    say(arguments, {"dryRun": True, "plan": []} if arguments.dry_run else found, text)
+
+
 def consents(arguments: argparse.Namespace, plan: Sequence[str], *, is_all: bool = True) -> bool:
     """Show the plan; return True when it is to be done. Raises GrantRefused (exit code 4) without --yes. `is_all`:
     with --dry-run the plan is all that the command finds, so with --json it is the document that it prints."""

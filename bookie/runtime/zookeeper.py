@@ -125,7 +125,8 @@ class ZooKeeperStore:
         if not self._connected.is_set():
             raise errors.MetadataError(
                 f"the metadata store at {self._hosts} did not answer within {self._deadline_s:g} s: "
-                "is ZooKeeper running there, and is the metadata service URI right? (Does it want TLS: zkTlsEnabled?)"
+                "is ZooKeeper running there, with a majority of its servers, and is the metadata service URI right?"
+                " (Does it want TLS: zkTlsEnabled?)"
             )
         untold, self._untold = self._untold, None
         for reason in untold or ():  # of other servers than the one that takes us

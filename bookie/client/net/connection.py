@@ -35,6 +35,8 @@ OWED_MAX = 1_000
 JOIN_BYTES_MAX = 256 * KIB
 
 _NEVER = 1 << 62
+# Of statuses that people meet and nobody can guess.
+_MEANS = {Status.EUNKNOWNLEDGERSTATE: " (it may have lost entries of this ledger, so it denies none)"}
 
 
 class Connection:
@@ -306,7 +308,8 @@ class Connection:
             add.owner.on_failed(self._origin, self._error(response))
 
     def _error(self, response: Response) -> BookieError:
-        return errors.BY_STATUS[response.status](f"bookie {self._bookie_id} answered {response.status.name}")
+        meaning = _MEANS.get(response.status, "")
+        return errors.BY_STATUS[response.status](f"bookie {self._bookie_id} answered {response.status.name}{meaning}")
 
     # ---- time --------------------------------------------------------------------------------------------------------
 

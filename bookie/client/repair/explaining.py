@@ -62,9 +62,10 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     told = Explanation(ledger_id, metadata, mark, lock, found, standings, holdings, valid)
     told.misplaced = PlacementCheck(shared.watcher.candidates(), shared.watcher.placed()).misplaced(metadata)
     if told.misplaced:
+        whole = "no copy is missing; one" if outcome(told) is errors.Answer.POSITIVE else "a copy"
         told.helps.append(
-            "no copy is missing; one that lies too close is moved by `bookie cluster recover-bookie BOOKIE --ledger"
-            f" {ledger_id}`, bookie by bookie: nothing of ours moves it by itself"
+            f"{whole} that lies too close is moved by `bookie cluster recover-bookie BOOKIE --ledger {ledger_id}`,"
+            " bookie by bookie: nothing of ours moves it by itself"
         )
     await _tell_of_fills(shared, told)
     _tell_of_lost(shared, told)

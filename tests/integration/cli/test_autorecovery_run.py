@@ -44,6 +44,8 @@ def test_a_lost_bookie_is_marked_told_of_with_its_reason_and_the_process_ends_in
         told("autorecovery", "maintenance", served, code=2)
         told("autorecovery", "maintenance", served, "--seconds", "90000", code=2)
         told("autorecovery", "maintenance", "unknown:1", "--seconds", "60", code=3)
+        told("autorecovery", "maintenance", "unknown:1", "--end", code=3)
+        assert told("autorecovery", "maintenance", served, "--end")["ended"] is False
         told("autorecovery", "maintenance", served, "--seconds", "60", "--reason", "a new disk", "--by", "ann")
         (lease,) = told("autorecovery", "maintenance")
         assert (lease["bookie"], lease["by"], lease["reason"]) == (served, "ann", "a new disk")

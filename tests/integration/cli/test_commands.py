@@ -341,6 +341,7 @@ def test_deletions_beyond_a_day_are_held_until_a_person_lets_them_go(fleet: Loca
     assert told("node", "show", *admin)["garbageHeldLedgers"] == held["ledgersHeld"]
     assert told("node", "release-garbage", *admin, "--yes")["ledgersDeleted"] == held["ledgersHeld"]
     assert told("node", "release-garbage", *admin, "--yes")["ledgersHeld"] == 0
+    assert told("node", "release-garbage", *admin, "--dry-run") == {"dryRun": True, "plan": []}
 
 
 def test_a_ledger_keeps_what_was_said_about_it(told: Run) -> None:
@@ -385,6 +386,7 @@ def test_what_a_bookie_holds_is_brought_to_others_while_it_serves(fleet: LocalFl
     told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), code=4)
     shown = told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--dry-run")
     assert "of 1 ledgers to other bookies" in shown["plan"][0]
+    assert not any("read-only" in line for line in shown["plan"])  # it stays, and may be chosen
     done = told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--yes")
 
     assert (done["ledgers"], done["moved"], done["entriesCopied"], done["left"]) == (1, 1, 100, [])
@@ -394,6 +396,9 @@ def test_what_a_bookie_holds_is_brought_to_others_while_it_serves(fleet: LocalFl
     assert [(row["expected"], row["held"]) for row in rows] == [(100, 100)] * 2
     again = told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--yes")
     assert (again["ledgers"], again["entriesCopied"]) == (0, 0)
+    shown = told("cluster", "recover-bookie", leaver, "--ledger", str(writer.id), "--dry-run")
+    assert f"ledger {writer.id} does not name {leaver}: nothing of it is moved" in shown["plan"]
+    assert any("read-only" in line for line in told("cluster", "recover-bookie", leaver, "--dry-run")["plan"])
     told("cluster", "recover-bookie", leaver, "--ledger", "999999999", "--yes", code=3)
     told("cluster", "recover-bookie", "no/id", "--yes", code=2)
     told("cluster", "recover-bookie", "unknown:1", "--yes", code=3)
@@ -469,6 +474,7 @@ def _mend(victim: local_support.LocalBookie, told: Run) -> None:
     """BP-46: the fix by hand marks and stamps, refuses without --yes, and a second time finds nothing to do."""
     config = str(victim.facts["config"])
     assert told("cookie", "fix", "--config", config)["fixed"] is False
+    assert told("cookie", "fix", "--config", config, "--dry-run") == {"dryRun": True, "plan": []}
     for directory in (victim.journal, victim.ledgers, victim.index):
         shutil.rmtree(directory / "current")
         for path in directory.iterdir():

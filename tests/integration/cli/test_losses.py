@@ -74,6 +74,8 @@ def test_what_nobody_has_is_declared_lost_and_the_ledger_is_whole_without_it(
         capsys.readouterr()
         assert main.main([*order, "--dry-run"]) == 0
         assert f"declare 10 entries of ledger {ledger} lost" in capsys.readouterr().err
+        assert main.main([*order, "--bookie", "mistyped:1", "--dry-run"]) == 0
+        assert "careful: this cluster knows no bookie mistyped:1" in capsys.readouterr().err
         assert main.main([*order, "--yes"]) == 0
         assert "10 entries declared lost by ann (two disks burnt): 0, 3, 6" in capsys.readouterr().out
 

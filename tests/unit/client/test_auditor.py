@@ -126,6 +126,14 @@ async def test_a_person_is_told_which_segment_lies_too_close_and_what_would_move
         assert [each.bookies for each in told.misplaced] == [("b0", "b1")]
         assert "in 1 zones on average, and could be in 2" in told.misplaced[0].reason
         assert any("recover-bookie BOOKIE --ledger 1" in each for each in told.helps)
+        assert not any("no copy is missing" in each for each in told.helps)  # nobody lists here
+
+        fleet["b1"].script = lambda request: (
+            Status.EUNKNOWNLEDGERSTATE if isinstance(request, messages.ListEntriesRequest) else None
+        )
+        told = await explaining.explain(client.shared, close)
+        assert any("may have lost entries of this ledger, so it denies none" in each for each in told.needs)
+        assert not any("no copy is missing" in each for each in told.helps)
         assert (await explaining.explain(client.shared, spread)).misplaced == ()
 
 
