@@ -263,6 +263,9 @@ class Appender:
         for add in self.adds.fail_all():
             if add.confirmed is not None and not add.confirmed.done():
                 add.confirmed.set_exception(error)
+                # Looked at: `on_error` tells of it once, and who appends without waiting may await the last one alone.
+                # The loop would tell of each other one, and end a process of ours for it.
+                add.confirmed.exception()
         self.in_flight_bytes = 0
         self.durability.give_up()
         self._unsent.clear()

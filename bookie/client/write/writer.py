@@ -196,7 +196,8 @@ class LedgerWriter:
         self._explicit_lac.moved()
 
     def _on_error(self, error: BookieError) -> None:
-        if not self._is_closing and not isinstance(error, errors.ClientClosed):
+        is_left = isinstance(error, errors.ClientClosed) and self._appender.adds.last_pushed == self._appender.lac
+        if not self._is_closing and not is_left:
             log.warning("writer ended ledger_id=%d last_confirmed=%d reason=%s", self.id, self._appender.lac, error)
         self._limit.end()
         self._look()

@@ -2,6 +2,8 @@
 to W50, W66)."""
 
 import asyncio
+import contextlib
+import gc
 
 import pytest
 
@@ -533,3 +535,36 @@ async def test_an_entry_too_large_for_a_frame_is_refused_and_costs_no_bookie(fle
         await writer.close()
 
         assert len((await client.metadata(writer.id)).segments) == 1
+
+
+@pytest.mark.parametrize("ended_by", ["another client", "the client's end"])
+@story(tell)
+async def test_the_end_of_a_writer_is_told_once_and_not_for_each_entry(
+    fleet: Fleet, *, caplog: pytest.LogCaptureFixture, ended_by: str
+) -> None:
+    """Who appends without waiting may look at the last future alone: the order of entries tells of the others. What
+    nobody looked at would be a defect of the loop, and end a process of ours."""
+    async with contextlib.AsyncExitStack() as mine, fleet.client() as other:
+        client = await mine.enter_async_context(fleet.client())
+        writer = await client.create()
+        for bookie in fleet.bookies:
+            bookie.script = lambda request: MUTE if isinstance(request, messages.AddRequest) else None
+        *_, last = [writer.append_nowait(b"entry") for _ in range(20)]
+        if ended_by == "another client":
+            await fleet.until(
+                lambda: all(len(bookie.asked(messages.AddRequest)) == 20 for bookie in fleet.bookies), "the adds"
+            )
+            for bookie in fleet.bookies:
+                bookie.script = obey
+            await other.open(writer.id)
+            writer.append_nowait(b"late")
+        else:
+            await mine.aclose()
+
+        with pytest.raises((errors.LedgerFenced, errors.LedgerClosed, errors.ClientClosed)):
+            await last
+        del last, _
+        gc.collect()
+
+    told = [record.getMessage() for record in caplog.records if record.name == "bookie.client.write.writer"]
+    assert [text.split(" ledger_id=")[0] for text in told] == ["writer ended"]
