@@ -10,6 +10,7 @@ import pytest
 
 from bookie.base.ids import EntryId, IdRange, LedgerId
 from bookie.storage import shapes
+from bookie.storage.bad_entries import BadEntries
 from bookie.storage.ledgers import Ledger
 from bookie.storage.reads import EntryReads
 from bookie.storage.shapes import Routing
@@ -67,8 +68,13 @@ class MovingPartition:
         yield [(EntryId(12), None)]
 
 
+def reads_of(partition: Any) -> EntryReads:
+    stats = StorageStats()
+    return EntryReads([partition], Routing(shapes.plain(1)), BadEntries([], stats), stats)
+
+
 def test_what_reaches_the_index_behind_the_walk_is_not_missed() -> None:
-    reads = EntryReads([MovingPartition()], Routing(shapes.plain(1)), StorageStats())  # type: ignore[list-item]
+    reads = reads_of(MovingPartition())
 
     assert asyncio.run(reads.entry_ranges(LEDGER)) == [(0, 0), (10, 12)]
 
@@ -84,7 +90,7 @@ def test_the_pieces_of_a_list_are_its_runs_ascending_and_apart(seed: int) -> Non
     pieces: list[list[IdRange]] = []
     partition = StillPartition(slices, cached)
 
-    asyncio.run(EntryReads([partition], Routing(shapes.plain(1)), StorageStats()).whole_list(LEDGER, pieces.append))  # type: ignore[list-item]
+    asyncio.run(reads_of(partition).whole_list(LEDGER, pieces.append))
 
     runs = [run for piece in pieces for run in piece]
     assert [entry_id for first, last in runs for entry_id in range(first, last + 1)] == sorted(ids)
