@@ -84,7 +84,7 @@ def contents(one: Assessed) -> Iterator[MarkClaim]:
         if claim is None or report is None or volume.is_ephemeral or claim.is_terminating:
             continue
         is_known = bool(claim.contents_found) or claim.marks is not None
-        if report.contents in _DATA and not is_known and claim.created_ms <= pod.created_ms:
+        if report.contents in _DATA and not is_known and pod.created_ms >= claim.created_ms:
             found = {names.CONTENTS_FOUND: report.contents.value}
             yield MarkClaim(claim.name, claim.uid, found, names.CONTENTS_MANAGER)
 

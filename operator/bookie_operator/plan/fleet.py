@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.status import ClosedGate, Departure, HibernationState, RolloutStatus
 from bookie_operator.plan import (
     adding,
@@ -42,6 +43,7 @@ from bookie_operator.plan.actions import (
     ChangeSettings,
     DeleteChild,
     FillHoles,
+    MarkClaim,
     RestoreCookie,
     SendGrant,
     SetAside,
@@ -170,6 +172,11 @@ def questions(observation: Observation) -> tuple[Question, ...]:
 
 def decide(observation: Observation) -> FleetPlan:
     """Return the plan for `observation`: the same observation always gives the same plan."""
+    plan = _decided(observation)
+    return plan if children.is_protected(observation) else held_back(plan, ())
+
+
+def _decided(observation: Observation) -> FleetPlan:
     cluster = observation.cluster
     fleet, departures = leaving.decide(observation, assess(observation))
     observation = operations.with_turn(observation, fleet)
@@ -180,8 +187,7 @@ def decide(observation: Observation) -> FleetPlan:
     to_run = replace(observation, pools=tuple(one for one in departures.pools if one.name not in departures.away))
     changes, obstacles, withheld = children.plan(to_run, evicted.max_unavailable, evicted.evictable)
     changes = tuple(change for change in changes if asleep.may_change(change))
-    may_mark = not cluster.spec.lifecycle.paused
-    marks = tuple(mark for one in fleet for mark in (*claims.marks(one), *claims.contents(one)) if may_mark)
+    marks = _marks(cluster, fleet)
     doomed = deletion.decide(observation, fleet)
     fleet, closed, sends = repair.decide(observation, fleet)
     fleet, lost = lost_node.decide(observation, fleet) if not asleep.has_the_turn else (fleet, LostNodes({}))
@@ -213,7 +219,7 @@ def decide(observation: Observation) -> FleetPlan:
     is_busy = bool(
         taken or changes or marks or doomed.actions or obstacles or is_going_on or any(one.is_moving for one in told)
     )
-    plan = FleetPlan(
+    return FleetPlan(
         observation=observation,
         fleet=fleet,
         closed=closed,
@@ -239,7 +245,13 @@ def decide(observation: Observation) -> FleetPlan:
         max_unavailable=evicted.max_unavailable,
         requeue_ms=_requeue_ms(fleet, rolled, asleep, is_busy=is_busy),
     )
-    return plan if children.is_protected(observation) else held_back(plan, ())
+
+
+def _marks(cluster: Cluster, fleet: tuple[Assessed, ...]) -> tuple[MarkClaim, ...]:
+    """Return what is to be written on claims, which stays when status and record go."""
+    if cluster.spec.lifecycle.paused:
+        return ()
+    return tuple(mark for one in fleet for mark in (*claims.marks(one), *claims.contents(one)))
 
 
 def _with_turn(

@@ -1,5 +1,5 @@
 """Whose cluster a BookieCluster is, when several operators run beside each other (spec/operator.md#I1 to I3); and
-whose an object is that has the name of a child (I4). Pure.
+whose an object is that has the name of a child (spec/operator.md#I4). Pure.
 
 An operator here is an installation: all processes that share one lease. Its name, `namespace/lease`, is stored in the
 status of each cluster, and in the record, before it touches anything of that cluster. Another installation that finds
