@@ -319,6 +319,7 @@ class World:
     fill_problems: "dict[str, str]" = field(default_factory=dict)  # pod -> why its bookie cannot fill one ledger
     mount: MountProof = MountProof.SHARED
     refuse_grants: str = ""
+    aside_problem: str = ""  # why no bookie stores an order that keeps one out, or ends that
     forbidden: str = ""  # a kind that the operator has no right to
     invalid: str = ""  # a kind that the API server refuses
     without_webhook: str = ""  # a kind that no write of is taken while its webhook is down
@@ -1354,6 +1355,8 @@ class World:
             assert told is not None
             assert told.step is not None, "nobody who serves is kept out whose turn is not stored"
             assert (told.step.bookie, target.state) == (target.name, State.READ_ONLY), "and who has not flushed"
+        if self.aside_problem:
+            return OrderAnswer(False, "not_stored", self.aside_problem)
         if stored is not None and (order.asked_ms, order.order_id) < (stored.asked_ms, stored.order_id):
             return OrderAnswer(False, "overtaken", f"{stored.order_id} was later")
         self.asides[bookie_id] = order

@@ -71,6 +71,21 @@ def test_it_stops_behind_the_gates_stays_out_and_comes_back_with_its_data(world:
     assert (world.accepted, world.lost_entries(), deleted(world, "PersistentVolumeClaim")) == ([], [], [])
 
 
+def test_who_cannot_be_kept_out_is_not_stopped_and_whoever_asked_hears_why(world: World) -> None:
+    """Its pod would come back, and serve: everybody would believe that it is out."""
+    world.aside_problem = "the metadata store does not answer"
+    ask(world, "fence", "Fence")
+
+    run(world, passes=12)
+
+    assert f"aside/{OUT_ID}" in world.writes
+    assert deleted(world, "Pod") == []
+    assert "the metadata store does not answer" in world.operation("fence").message
+    world.aside_problem = ""
+    run(world)
+    assert is_out(world)
+
+
 @pytest.mark.slow
 def test_meanwhile_nobody_else_is_stopped_and_its_lost_disks_get_no_grant(world: World) -> None:
     fence(world)
