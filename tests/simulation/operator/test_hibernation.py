@@ -72,6 +72,25 @@ def asleep(world: World) -> World:
     return world
 
 
+def test_nobody_ends_by_a_flush_that_took_its_time(world: World) -> None:
+    """What the pass saw is old by then: a turn may be over, and a bookie that took writes again is none that flushed."""
+    judge = Sleepers(world)
+    slow = world.bookie("ledgers-zone-b-0")
+    slow.flush_ms = 20_000
+
+    sleep(world, passes=SLEEP_PASSES)
+
+    assert world.writes.count("flush/ledgers-zone-b-0") > 1
+    assert (replicas(world), state(world)) == (
+        {"ledgers-zone-a": 2, "ledgers-zone-b": 1, "ledgers-zone-c": 1},
+        HibernationState.STOPPING,
+    )
+    slow.flush_ms = 0
+    run(world, passes=SLEEP_PASSES)
+    assert (set(replicas(world).values()), state(world)) == ({0}, HibernationState.HIBERNATED)
+    assert judge.wrong == []
+
+
 def test_the_pass_that_asks_ends_nobody_and_the_next_has_seen_them_refuse_writes(world: World) -> None:
     sleep(world, passes=1)
 
