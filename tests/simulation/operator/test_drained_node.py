@@ -64,6 +64,39 @@ def test_a_drain_takes_each_bookie_after_it_flushed_and_one_after_the_other(worl
     assert world.status().eviction is None
 
 
+def test_who_makes_room_is_not_sealed_as_recoveries_of_others_may_need_it_until_it_ends(world: World) -> None:
+    sealed = list[bool]()
+    world.on_stop = lambda name: sealed.append(world.bookie(name).is_sealed)
+
+    asyncio.run(drained(world, ["node"]))
+
+    assert sealed == [False] * 4
+
+
+def outside(world: World) -> list[str]:
+    """Whom the disruption budget lets go."""
+    spec = world.objects[("PodDisruptionBudget", "ledgers-bookies")]["spec"]
+    return [name for one in spec["selector"]["matchExpressions"] for name in one["values"]]
+
+
+def test_a_flush_counts_until_the_next_one_is_asked_for(world: World) -> None:
+    """Nobody evicts it in its turn, and it takes writes again: what it cannot flush then is on no disk."""
+    world.cordon("node")
+    operator = world.operator()
+    for _ in range(20):
+        asyncio.run(world.run(operator, passes=1))
+        if outside(world):
+            break
+    (name,) = outside(world)
+
+    world.bookie(name).flush_problem = "the disk says no"
+    world.bookie(name).end_turn()
+    asyncio.run(world.run(operator, passes=6))
+
+    assert world.writes.count(f"flush/{name}") > 1
+    assert outside(world) == []
+
+
 def test_a_drain_waits_while_another_bookie_is_without_its_data(world: World) -> None:
     world.lose(SPARE)
     asyncio.run(world.run(world.operator(), passes=1))
