@@ -73,7 +73,7 @@ def asleep(world: World) -> World:
 
 
 def test_nobody_ends_by_a_flush_that_took_its_time(world: World) -> None:
-    """What the pass saw is old by then: a turn may be over, and a bookie that took writes again is none that flushed."""
+    """What the pass saw is old by then: a turn may be over, and a bookie that took writes again is not flushed."""
     judge = Sleepers(world)
     slow = world.bookie("ledgers-zone-b-0")
     slow.flush_ms = 20_000
