@@ -351,6 +351,7 @@ class World:
     ledgers_asked: list[tuple[str, int]] = field(default_factory=list)  # which a bookie was asked to end, and when
     ledger_takes_ms: int = 0  # an attempt to end one
     ledgers_refused: dict[str, str] = field(default_factory=dict)  # why a bookie would not
+    ledgers_gone: "set[str]" = field(default_factory=set)  # of those that a person names, deleted ones
     ledgers_ended: dict[str, tuple[tuple[str, ...], str]] = field(
         default_factory=dict
     )  # what was given up, and by whom
@@ -1381,6 +1382,8 @@ class World:
         assert reason
         self.ledgers_asked.append((ledger, self.now_ms))
         self.now_ms += self.ledger_takes_ms
+        if ledger in self.ledgers_gone:
+            return OrderAnswer(False, "missing", f"there is no ledger {ledger}")
         if why := self.ledgers_refused.get(ledger):
             return OrderAnswer(False, "may_answer", why)
         known = self.ledgers_ended.setdefault(ledger, (bookie_ids, by))  # who was first stands in the record

@@ -48,6 +48,18 @@ def test_whichever_write_was_the_operators_last_all_are_closed(world: World, wri
     assert sorted(world.ledgers_ended) == sorted(LEDGERS)
 
 
+def test_a_ledger_that_somebody_deleted_needs_no_end(world: World) -> None:
+    world.ledgers_gone = {"8"}
+    ask(world)
+    run(world, passes=14)
+
+    told = world.operation("burnt")
+    assert told.phase is OperationPhase.COMPLETE, told
+    assert [one.said for one in told.ledgers if one.id == "8"] == ["there is no ledger 8"]
+    assert [ledger for ledger, _ in world.ledgers_asked].count("8") == 1
+    assert "8" not in world.ledgers_ended
+
+
 def test_one_that_may_still_be_answered_is_asked_for_once_a_minute_and_holds_no_other(world: World) -> None:
     world.ledgers_refused["8"] = "bookie data.ledgers.zone-a.0 answers for this ledger"
     ask(world)
