@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from bookie.base import extras
-from bookie.base.errors import BookieError
+from bookie.base.errors import BadInput, BookieError
 from bookie.runtime import streams
 
 PROGRAM, EXTRA = "bookie-operator", "operator"
@@ -20,14 +20,14 @@ DONE, FAILED, USAGE = 0, 1, 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; return its exit code: 0 done, 1 failed, 2 usage."""
+    """Run one command; return its exit code: 0 done, 1 failed, 2 usage or bad input."""
     with streams.guarded(PROGRAM), extras.told(PROGRAM, EXTRA):
         args = _parser().parse_args(arguments)
         try:
             return int(args.command(args))
         except (BookieError, OSError, yaml.YAMLError) as error:
             print(f"bookie-operator: {error}", file=sys.stderr)
-            return FAILED
+            return USAGE if isinstance(error, BadInput) else FAILED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,8 +100,23 @@ def _crds(args: argparse.Namespace) -> int:
 
 
 def _documents(path: str) -> list[dict[str, object]]:
-    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    return [document for document in yaml.safe_load_all(text) if document]
+    """Return the objects in a file. Raises BadInput, which names it."""
+    try:
+        if path != "-" and Path(path).is_fifo():  # `<(kubectl get …)`, or one that nobody writes to
+            print(f"bookie-operator: {path} is a pipe: it is read until it ends", file=sys.stderr, flush=True)
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        found = [document for document in yaml.safe_load_all(text) if document]
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is no text in UTF-8: name the right file") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}: name another file") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path} is no YAML ({' '.join(str(error).split())}): correct it") from None
+    for document in found:
+        items = (document.get("items") or [document]) if isinstance(document, dict) else [None]
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise BadInput(f"{path} holds something else than objects of Kubernetes: name a manifest")
+    return found
 
 
 def _render(args: argparse.Namespace) -> int:

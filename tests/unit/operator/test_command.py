@@ -45,15 +45,44 @@ def test_the_example_renders(capsys: pytest.CaptureFixture[str]) -> None:
     assert kinds.count("StatefulSet") == 3
 
 
-def test_a_bad_file_is_a_sentence_and_exit_code_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["render", write(tmp_path / "bad.yaml", make.manifest(replicas=1))]) == 1
+def test_a_bad_file_is_a_sentence_and_exit_code_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["render", write(tmp_path / "bad.yaml", make.manifest(replicas=1))]) == 2
     assert "spec.replicas is less than" in capsys.readouterr().err
     wrong = make.manifest(config={"flushInterval": "soon"})
-    assert command.main(["render", write(tmp_path / "config.yaml", wrong)]) == 1
+    assert command.main(["render", write(tmp_path / "config.yaml", wrong)]) == 2
     assert "flushInterval is 'soon'" in capsys.readouterr().err
-    assert command.main(["render", write(tmp_path / "none.yaml", {"kind": "Pod", "metadata": {}})]) == 1
+    assert command.main(["render", write(tmp_path / "none.yaml", {"kind": "Pod", "metadata": {}})]) == 2
     assert "the file must have one BookieCluster" in capsys.readouterr().err
-    assert command.main(["render", str(tmp_path / "absent.yaml")]) == 1
+    assert command.main(["render", str(tmp_path / "absent.yaml")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "cannot be read: Is a directory: name another file"),
+        (b"", "the file must have one BookieCluster"),
+        (b"a: \xff\n", "is no text in UTF-8: name the right file"),
+        (b"a: [\n", "is no YAML (while parsing a flow node expected the node content"),
+        (b"text\n", "holds something else than objects of Kubernetes: name a manifest"),
+        (b"- kind: BookieCluster\n", "holds something else than objects of Kubernetes"),
+        (b"kind: List\nitems: 7\n", "holds something else than objects of Kubernetes"),
+        (b"kind: List\nitems: [7]\n", "holds something else than objects of Kubernetes"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["render", "plan"])
+def test_what_is_no_manifest_is_told_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, data: bytes | None, said: str
+) -> None:
+    path = tmp_path
+    if data is not None:
+        path = tmp_path / "file.yaml"
+        path.write_bytes(data)
+
+    assert command.main([verb, str(path)]) == 2
+
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert said in told.err
 
 
 def recorded() -> list[dict[str, Any]]:
