@@ -215,6 +215,68 @@ async def a_bookie_gets_a_directory_more(stage: Stage) -> None:
     await workload.verify(cluster, ledgers)
 
 
+async def a_bookie_fills_its_holes_after_a_boot(stage: Stage) -> None:
+    """What was written while it was away comes to it, and no record is changed for that."""
+    cluster = stage.cluster
+    app = await cluster.client("app")
+    writer = await stage.written(app, close=False, ensemble_size=3, write_quorum=3, ack_quorum=2)
+    bookie = cluster.bookies["bookie-1"]
+    bookie.stop()
+    await cluster.until(lambda: not bookie.is_running, "it stops")
+    await stage.gone(bookie)
+    await stage.append(app, writer)
+    await app(writer.close())
+    before = cluster.metadata_of(writer.id)
+    assert await copies(cluster, writer.id, EntryId(2 * ENTRIES - 1)) != []
+    stage.arm(bookie.machine)
+    await stage.serves(bookie)
+
+    async def is_whole() -> bool:
+        await stage.serves(bookie)
+        return (await bookie.report()).whole_since_boot
+
+    await once_true(is_whole, "it is whole")
+    assert await copies(cluster, writer.id, EntryId(2 * ENTRIES - 1)) == []
+    assert cluster.metadata_of(writer.id) == before
+    await workload.verify(cluster, [writer.id])
+
+
+async def once_true(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Ask every second, for two minutes."""
+    for _ in range(120):
+        if await is_so():
+            return
+        await asyncio.sleep(1)
+    raise AssertionError(f"not in two minutes: {what}")
+
+
+async def a_bookie_gives_up_its_surplus(stage: Stage) -> None:
+    """The ledger was moved away from it: its copies go under the ledger's lock, which is given back."""
+    cluster = stage.cluster
+    watching = Replicas(cluster.simulation.violation, lambda name: retirement.entry_store(cluster.bookies[name]))
+    cluster.ledger_observers.append(watching.metadata_changed)
+    app, mover = await cluster.client("app"), await cluster.client("mover")
+    ledger_id = (await stage.written(app)).id
+    metadata = cluster.metadata_of(ledger_id)
+    assert metadata is not None
+    leaver = cluster.bookies[metadata.last_segment.bookies[0]]
+    await mover(Evacuation(mover.client.shared, [BookieId(leaver.name)]).move(ledger_id))
+    assert not names(cluster, ledger_id, leaver)
+    stage.arm(leaver.machine)
+
+    async def is_given_up() -> bool:
+        await stage.serves(leaver)
+        store = retirement.entry_store(leaver)
+        return store is not None and not any(store.has_entry(ledger_id, EntryId(it)) for it in range(ENTRIES))
+
+    await once_true(is_given_up, "its surplus is gone")
+    locks, tree = paths.replication_locks(ROOT), cluster.simulation.keeper.tree
+    await cluster.until(lambda: not tree.nodes[locks].children, "no lock is left")
+    watching.check_all()
+    assert await copies(cluster, ledger_id, EntryId(ENTRIES - 1)) == []
+    await workload.verify(cluster, [ledger_id])
+
+
 # ---- what an operator asks of bookies --------------------------------------------------------------------------------
 
 
@@ -267,12 +329,7 @@ async def a_bookie_drains_and_is_forgotten(stage: Stage) -> None:
         status = await told(leaver, lambda admin: admin.drain(DrainAction.LOOK))
         return bool(status.is_empty)
 
-    for _ in range(120):
-        if await is_empty():
-            break
-        await asyncio.sleep(1)
-    else:
-        raise AssertionError("it is not empty in two minutes")
+    await once_true(is_empty, "it is empty")
     assert not any(names(cluster, each, leaver) for each in ledgers)
     await stage.gone(leaver)
     stage.arm(peer.machine)
@@ -529,6 +586,8 @@ PROCEDURES: list[tuple[Callable[[Stage], Coroutine[Any, Any, None]], int, int]] 
     # What happens, bookies, changes that are struck at least
     (a_bookie_boots_by_grant, 4, 4),
     (a_bookie_gets_a_directory_more, 4, 3),
+    (a_bookie_fills_its_holes_after_a_boot, 3, 2),
+    (a_bookie_gives_up_its_surplus, 4, 2),
     (a_bookie_refuses_writes_and_takes_them_again, 4, 2),
     (a_bookie_drains_and_is_forgotten, 5, 6),
     (a_bookie_is_set_aside_and_taken_back, 4, 2),
@@ -546,7 +605,11 @@ PROCEDURES: list[tuple[Callable[[Stage], Coroutine[Any, Any, None]], int, int]] 
 ]
 
 
-SETTINGS: dict[str, dict[str, Any]] = {a_bookie_boots_by_grant.__name__: {"regeneration": GATED}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    a_bookie_boots_by_grant.__name__: {"regeneration": GATED},
+    a_bookie_fills_its_holes_after_a_boot.__name__: {"fill_after_boot": True},
+    a_bookie_gives_up_its_surplus.__name__: {"surplus_wait_ms": 10_000, "upkeep_interval_ms": 3_000},
+}
 
 
 @pytest.mark.slow
