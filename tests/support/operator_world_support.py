@@ -226,7 +226,7 @@ class FakeBookie:
             self.step += 1
             if self.step >= 3 and self._has_copied():
                 self.world.dataless.discard(self.bookie_id)
-                self.state = State.SERVING
+                self.state = State.READ_ONLY if self.is_draining else State.SERVING  # it may drain while it repairs
 
     def _filled(self, fill: FillStatus) -> FillStatus:
         """One second of a fill, which takes `World.fill_s` of them."""
