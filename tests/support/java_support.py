@@ -27,6 +27,7 @@ import wait_support
 
 SOURCES = Path(__file__).parent.parent / "interop" / "java"
 SHELL_TIMEOUT_S = 180.0
+STACKS_TIMEOUT_S = 30.0
 # Small and quick to start: a test asks a few questions, it does not measure.
 SMALL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
@@ -196,15 +197,21 @@ class JavaProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            complaint = self._log.read_text(errors="replace")[-2000:]
+            complaint = self._log.read_text(errors="replace")[-6000:]
             raise JudgeError("the Java program ended", self._process.wait(), complaint)
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise JudgeError(answer["error"], answer["code"], answer["message"])
         return answer
 
-    def kill(self) -> None:
-        """End the process now: whoever waits for an answer gets JudgeError."""
+    def give_up(self, thread: str) -> None:
+        """End the process now: whoever waits for an answer gets JudgeError, which tells where `thread` stands."""
+        asked = subprocess.run(
+            ["jstack", str(self.pid)], capture_output=True, text=True, timeout=STACKS_TIMEOUT_S, check=False
+        )
+        stacks = [each for each in asked.stdout.split("\n\n") if each.lstrip().startswith(f'"{thread}"')]
+        with self._log.open("a") as complaints:
+            complaints.write("\n".join(stacks) or f"no stack of {thread}: {asked.stderr}")
         self._process.kill()
 
     def end(self) -> None:

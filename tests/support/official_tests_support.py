@@ -21,6 +21,7 @@ SOURCES = Path(__file__).parent.parent / "interop" / "official_tests"
 CHILD = Path(__file__).parent / "replacement_child.py"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "JAVA-TESTS.md"
 DEADLINE_S = 120.0
+TEST_THREAD = "Time-limited test"  # where JUnit runs a method that has a limit, as all of these have
 PACKAGE = "org.apache.bookkeeper."
 KINDS = ("run", "nightly", "decision", "cannot", "open")
 _ROW = re.compile(r"^\| `([\w.]+)` \| `(\w+)` \| (run|nightly|decision|cannot|open) \| (.*) \|$")
@@ -64,7 +65,7 @@ class OfficialTests:
         if self._process is None:
             self._process = self._start()
             self._class = test.partition("#")[0]
-        killer = threading.Timer(deadline_s, self._process.kill)
+        killer = threading.Timer(deadline_s, self._process.give_up, [TEST_THREAD])
         killer.start()
         try:
             answer = self._process.ask("play", test=PACKAGE + test)

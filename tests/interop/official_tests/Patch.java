@@ -7,8 +7,10 @@ import net.bytebuddy.implementation.MethodDelegation;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.RecoveryCommand;
 import org.apache.bookkeeper.net.BookieId;
+import org.apache.bookkeeper.replication.BookieAutoRecoveryTest;
+import org.apache.bookkeeper.replication.MarkWatch;
 
-/** Saves the official BookKeeperAdmin into a folder, with the recovery of one bookie left to our command. */
+/** Saves two official classes into a folder: the recovery of one bookie is our command, and a watch lasts. */
 public final class Patch {
     private Patch() {
     }
@@ -21,6 +23,11 @@ public final class Patch {
             .method(named("asyncRecoverBookieData").and(takesArgument(0, BookieId.class)))
             .intercept(MethodDelegation.withDefaultConfiguration().filter(named("asyncRecoverBookieData"))
                 .to(RecoveryCommand.class))
+            .make().saveIn(new File(folder[0]));
+        new ByteBuddy().redefine(BookieAutoRecoveryTest.class)
+            .method(named("watchUrLedgerNode"))
+            .intercept(MethodDelegation.withDefaultConfiguration().filter(named("watchUrLedgerNode"))
+                .to(MarkWatch.class))
             .make().saveIn(new File(folder[0]));
     }
 }
