@@ -7,7 +7,7 @@ corrupt peer costs one more question and spreads nothing. Nothing here clears a 
 import asyncio
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -173,21 +173,19 @@ class Copier:
             if not is_held:
                 found = [stretch] if stretch.size else []
             else:
-                found = [Stretch(stretch.share, one, one) async for one in self._unreadable(ledger_id, stretch, bad)]
+                doubtful = self._doubtful(ledger_id, stretch, bad)
+                unreadable = [one for one in doubtful if not await self._store.check_entry(ledger_id, one)]
+                found = [Stretch(stretch.share, one, one) for one in unreadable]
             wanted += found
             count += sum(one.size for one in found)
         return wanted, count
 
-    async def _unreadable(self, ledger_id: LedgerId, held: Stretch, bad: Sequence[EntryId]) -> AsyncIterator[EntryId]:
-        """Yield the entries that the index has and whose bytes on disk are missing or bad (spec/bp46.md#R22, R29)."""
+    def _doubtful(self, ledger_id: LedgerId, held: Stretch, bad: Sequence[EntryId]) -> Iterator[EntryId]:
+        """Return the entries that the index has and whose bytes may be missing or bad (spec/bp46.md#R22, R29)."""
         if self._verify or ledger_id in self._store.bad_entries.more:
-            doubtful = held.share.entries(held.first, held.last)
-        else:
-            known = bad[bisect_left(bad, held.first) : bisect_right(bad, held.last)]
-            doubtful = (entry_id for entry_id in known if held.share.count(entry_id, entry_id))
-        for entry_id in doubtful:
-            if not await self._store.check_entry(ledger_id, entry_id):
-                yield entry_id
+            return held.share.entries(held.first, held.last)
+        known = bad[bisect_left(bad, held.first) : bisect_right(bad, held.last)]
+        return (entry_id for entry_id in known if held.share.count(entry_id, entry_id))
 
     async def _highest(self, opener: "_Opener") -> EntryId:
         """Return the highest entry that any other bookie of the ledger reports now; -1: none. It limits how long to go

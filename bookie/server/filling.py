@@ -3,7 +3,7 @@ some, while it knows of bad entries, and when somebody asks. One run at a time."
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bookie.base.errors import BookieError
 from bookie.base.units import NS_PER_S
@@ -24,6 +24,15 @@ _BAD_PAUSE_NS = 3_600 * NS_PER_S
 _BAD_PAUSE_MAX_NS = 24 * _BAD_PAUSE_NS
 
 
+@dataclass(slots=True)
+class _Reason:
+    """A count that only grows, as it stood when `asked`: a run for it was asked for the last time; when `filled`: the
+    last run began that ended."""
+
+    asked: int = 0
+    filled: int = 0
+
+
 class Filling:
     """The fills of one life. `start` and `status` at any time; `run` is the task that does the work.
 
@@ -38,10 +47,8 @@ class Filling:
         self._progress = FillProgress(clock)
         self._asked = asyncio.Event()
         self._by_itself = after_boot
-        self._refused_asked = 0  # writes that were refused before the last run for them was asked for
-        self._refused_filled = 0  # and before the last run began that ended
-        self._bad_asked = 0  # bad entries that were found before the last run for them was asked for
-        self._bad_filled = 0  # and before the last run began that ended
+        self._refused = _Reason()  # writes
+        self._bad = _Reason()  # entries found
         self._bad_asked_ns = -_BAD_PAUSE_NS
         self._bad_pause_ns = _BAD_PAUSE_NS
         if after_boot:
@@ -58,19 +65,19 @@ class Filling:
         if not self._by_itself:
             return
         refused = self._store.writes_refused
-        if not self._store.is_read_only and refused != self._refused_asked:
-            self._refused_asked = refused  # writers went on without us
+        if not self._store.is_read_only and refused != self._refused.asked:
+            self._refused.asked = refused  # writers went on without us
             self._progress.waits("this bookie takes writes again; a run looks for those that it refused")
             self._asked.set()
         if self._store.bad_entries:
             self._look_at_bad(self._store.bad_entries)
 
     def _look_at_bad(self, bad: BadEntries) -> None:
-        now_ns, is_news = self._clock.monotonic_ns(), bad.found != self._bad_asked
+        now_ns, is_news = self._clock.monotonic_ns(), bad.found != self._bad.asked
         if now_ns - self._bad_asked_ns < (_BAD_PAUSE_NS if is_news else self._bad_pause_ns):
             return
         self._bad_pause_ns = _BAD_PAUSE_NS if is_news else min(2 * self._bad_pause_ns, _BAD_PAUSE_MAX_NS)
-        self._bad_asked, self._bad_asked_ns = bad.found, now_ns
+        self._bad.asked, self._bad_asked_ns = bad.found, now_ns
         self._progress.waits(f"{len(bad)} entries here are bad; a run fetches copies of them")
         self._asked.set()
 
@@ -83,8 +90,8 @@ class Filling:
         """Return True when a run that ended began after the last bad entry was found, and after the last refused write.
         The latter is said of a bookie that takes writes: one whose turn it is to stop refuses them, and is as whole as
         it was."""
-        is_filled = self._store.writes_refused == self._refused_filled or self._store.is_read_only
-        return (is_filled and self._store.bad_entries.found == self._bad_filled) or not self._by_itself
+        is_filled = self._store.writes_refused == self._refused.filled or self._store.is_read_only
+        return (is_filled and self._store.bad_entries.found == self._bad.filled) or not self._by_itself
 
     @property
     def is_whole(self) -> bool:
@@ -104,7 +111,7 @@ class Filling:
             refused, found, more = self._store.writes_refused, bad.found, frozenset(bad.more)
             try:
                 await self._boot.fill(self._store, metadata, self._progress)
-                self._refused_filled, self._bad_filled = refused, found
+                self._refused.filled, self._bad.filled = refused, found
                 bad.more -= more
             except BookieError as error:
                 if error.fatal:

@@ -5,7 +5,6 @@ hints like the place of the scrub. Each answers an I/O error, never a "no"; the 
 bookie owes (spec/bp46.md#R29). Must never repair, mark or delete anything.
 """
 
-import contextlib
 import logging
 import struct
 from collections.abc import Iterable, Iterator
@@ -39,7 +38,7 @@ class BadEntries:
         self.more: set[LedgerId] = set()  # ledgers with bad entries that found no room in the list; of this life
         self.found = 0
         for partition in partitions:
-            for bad in _stored(partition):
+            for bad in load_rows(partition.kept_hint(_NAME) or b""):
                 if len(self._bad) < BAD_MAX and _is_there(partition, bad):
                     self._note(partition, bad)
 
@@ -101,18 +100,13 @@ class BadEntries:
             self._save(partition)
 
     def _save(self, partition: Partition) -> None:
-        """Keep what is known of one directory. Nothing is written to one that takes no writes any more."""
-        if partition.failure is not None:
-            return
+        """Keep what is known of one directory."""
         rows = [
             _ROW.pack(bad.ledger_id, bad.entry_id, bad.log_id, bad.offset)
             for bad in self._bad.values()
             if self._homes[bad.ledger_id] is partition
         ]
-        try:
-            partition.index.put_hint(_NAME, b"".join(rows))
-        except (errors.DiskFull, errors.OutOfResources) as error:
-            log.debug("the list of bad entries could not be kept reason=%s", error)
+        partition.keep_hint(_NAME, b"".join(rows))
 
 
 def load_rows(data: bytes) -> Iterator[BadEntry]:
@@ -122,14 +116,6 @@ def load_rows(data: bytes) -> Iterator[BadEntry]:
     for ledger_id, entry_id, log_id, offset in _ROW.iter_unpack(data):
         if ledger_id >= 0 and entry_id >= 0:
             yield BadEntry(LedgerId(ledger_id), EntryId(entry_id), log_id, offset, _FOUND_BEFORE)
-
-
-def _stored(partition: Partition) -> list[BadEntry]:
-    """Return what an earlier life kept; nothing when it cannot be read: the scrub finds it again."""
-    data = None
-    with contextlib.suppress(errors.StorageFailed):
-        data = partition.index.get_meta(_NAME)
-    return list(load_rows(data or b""))
 
 
 def _is_there(partition: Partition, bad: BadEntry) -> bool:

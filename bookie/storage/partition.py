@@ -5,6 +5,8 @@ partition whose state they describe, one per journal: a disk that went back in t
 and the replay from there either finds its journal files or refuses.
 """
 
+import contextlib
+import logging
 import struct
 from collections.abc import Mapping, Sequence
 
@@ -25,6 +27,8 @@ from bookie.storage.read_cache import ReadCache
 from bookie.storage.run import Placed
 from bookie.storage.shapes import History
 from bookie.storage.write_cache import CacheGeneration
+
+log = logging.getLogger(__name__)
 
 _MARK = struct.Struct(">QQ")
 _SHAPE = struct.Struct(">III")
@@ -230,6 +234,24 @@ class Partition:
         if self.durable_next_log != self.writer.next_id:
             self.index.put_meta(_NEXT_LOG, _NUMBER.pack(self.writer.next_id))
             self.durable_next_log = self.writer.next_id
+
+    # ---- hints: what work in the background would like to know after a restart, and can find out again -------------
+
+    def keep_hint(self, name: str, value: bytes) -> None:
+        """Keep `value` if that costs nothing. Nothing is written to a directory that takes no writes any more: its
+        index may lie there, too."""
+        if self.failure is not None:
+            return
+        try:
+            self.index.put_hint(name, value)
+        except (errors.DiskFull, errors.OutOfResources) as error:
+            log.debug("a hint could not be kept name=%s reason=%s", name, error)
+
+    def kept_hint(self, name: str) -> bytes | None:
+        """Return what an earlier life kept; None when there is nothing, or it cannot be read."""
+        with contextlib.suppress(errors.StorageFailed):
+            return self.index.get_meta(name)
+        return None
 
 
 def stored_marks(index: Index) -> tuple[JournalPosition, ...]:

@@ -6,7 +6,7 @@ fill gets it back from other bookies. Must never repair, mark or delete anything
 
 Where it is stands in the index (`scrub`), so that a restart does not begin anew; so does how much of the rest between
 two passes is over (`scrub-rest`), or a bookie that starts again each week would never scrub. Both are hints, and not
-waited for. Nothing is written to a directory that takes no writes any more: its index may lie there, too.
+waited for.
 """
 
 import asyncio
@@ -130,7 +130,7 @@ class Scrubber:
 
     def _has_rested(self, rested_ms: int) -> None:
         self._rested_ms = rested_ms
-        _put(self._partitions[0], _REST_NAME, _RESTED.pack(rested_ms))
+        self._partitions[0].keep_hint(_REST_NAME, _RESTED.pack(rested_ms))
 
     async def _whole_pass(self) -> bool:
         """Do one pass, from the saved position. Return False when a request makes it begin again."""
@@ -230,20 +230,9 @@ def _load_rested(partition: Partition) -> int:
 def _stored(partition: Partition, name: str, layout: struct.Struct) -> tuple[int, ...] | None:
     """Return the numbers that an earlier pass kept under `name`; None, then the work begins anew, when there are none,
     or they cannot be read or make no sense."""
-    data = None
-    with contextlib.suppress(errors.StorageFailed):
-        data = partition.index.get_meta(name)
+    data = partition.kept_hint(name)
     return layout.unpack(data) if data is not None and len(data) == layout.size else None
 
 
 def _save(partition: Partition, ledger_id: LedgerId, entry_id: EntryId) -> None:
-    _put(partition, _NAME, _POSITION.pack(ledger_id, entry_id))
-
-
-def _put(partition: Partition, name: str, value: bytes) -> None:
-    if partition.failure is not None:
-        return
-    try:
-        partition.index.put_hint(name, value)
-    except (errors.DiskFull, errors.OutOfResources) as error:
-        log.debug("the place of the scrub could not be kept reason=%s", error)
+    partition.keep_hint(_NAME, _POSITION.pack(ledger_id, entry_id))
