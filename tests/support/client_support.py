@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import wire_support
@@ -17,7 +17,7 @@ from bookie.base.errors import Status
 from bookie.base.ids import BookieId, BootEpoch, EntryId, LedgerId, Life
 from bookie.client import Client, ClientOptions, LedgerWriter, cluster
 from bookie.metadata import cookie, paths, registration
-from bookie.ports.metadata_store import ANY_VERSION, MetadataStore
+from bookie.ports.metadata_store import ANY_VERSION, DeleteOp, MetadataStore, Op
 from bookie.ports.network import Address, ByteStream, Listener
 from bookie.wire import codes, entry, messages, session
 from bookie.wire.messages import Request, Response
@@ -314,6 +314,9 @@ class Fleet:
         options["batch_reads"] = batch_reads
         return Client(ClientOptions(URI, **options), self.machine.begin(name=name))
 
+    async def until_removed(self, path: str) -> None:
+        await self.until(lambda: path not in self.machine.keeper.tree.nodes, f"the end of {path}")
+
     async def until(self, is_true: Callable[[], bool], what: str, *, timeout_s: float = 60.0) -> None:
         """Let simulated time pass until `is_true()`."""
         loop = self.machine.loop
@@ -321,6 +324,20 @@ class Fleet:
         while not is_true():
             assert loop.now_ns < deadline_ns, f"waited {timeout_s} s for {what}"
             await loop.sleep_ns(10_000_000)
+
+
+def lose_removals(store: MetadataStore, path: str, times: int) -> None:
+    """The next `times` transactions that would remove `path` do not arrive, and get no answer."""
+    transact = store.transact
+
+    async def transact_or_lose(ops: Sequence[Op]) -> None:
+        nonlocal times
+        if times and any(isinstance(op, DeleteOp) and op.path == path for op in ops):
+            times -= 1
+            raise errors.OutcomeUnknown("the request was lost")
+        await transact(ops)
+
+    store.transact = transact_or_lose  # type: ignore[method-assign]
 
 
 def tell(story: Callable[[Fleet], Coroutine[Any, Any, T]], *, zones: str = "abc", seed: int = 1) -> T:

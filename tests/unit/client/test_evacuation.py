@@ -15,7 +15,7 @@ from bookie.metadata import paths, repair
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.wire import messages
 from bookie.wire.messages import Request
-from client_support import ROOT, FakeBookie, Fleet, tell
+from client_support import ROOT, FakeBookie, Fleet, lose_removals, tell
 from story_support import story
 
 COUNT = 40
@@ -434,6 +434,18 @@ async def test_a_lock_that_went_with_our_session_and_is_another_s_now_is_not_giv
             await fleet.store.create(path, repair.dump_lock("a java worker"), ephemeral=True)
 
         assert repair.load_lock((await fleet.store.get(path)).data) == "a java worker"
+
+
+@story(tell, zones="abcd")
+async def test_a_lock_that_the_store_does_not_take_back_goes_once_it_does(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        writer = await written(client)
+        lock = paths.replication_lock(ROOT, writer.id)
+        lose_removals(client.shared.ledgers.store, lock, 5)
+
+        await leaving(client, writer.metadata.last_segment.bookies[0]).move(writer.id)
+
+        await fleet.until_removed(lock)
 
 
 @story(tell, zones="abcde")

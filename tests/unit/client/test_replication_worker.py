@@ -24,7 +24,7 @@ from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import find
 from bookie.wire import messages
 from bookie.wire.messages import Request
-from client_support import MUTE, Fleet, obey, tell
+from client_support import MUTE, Fleet, lose_removals, obey, tell
 from story_support import story
 
 ROOT = "/ledgers"
@@ -629,6 +629,18 @@ async def test_a_mark_stays_when_the_lock_was_lost_while_the_ledger_was_mended(f
 
         assert worker.counts.mended == 0
         assert await Marks(fleet.store, ROOT).find(ledger_id) is not None
+
+
+@story(tell)
+async def test_a_lock_that_the_store_does_not_take_back_goes_once_it_does(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(3, 7))
+        lock = paths.replication_lock(ROOT, ledger_id)
+        lose_removals(client.shared.ledgers.store, lock, 5)
+
+        await worker_of(client).turn()
+
+        await fleet.until_removed(lock)
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
