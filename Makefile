@@ -20,8 +20,8 @@ demo: install  ## the main job before your eyes: a bookie loses its volumes and 
 test: install lint types contracts  ## everything, and an eighth of the slow simulations of the operator, by lot; what CI runs
 	@tools/test.sh
 
-check: install format lint types contracts  ## what a newcomer runs all day: all tests beside a change, one in fourteen of the other quick ones
-	@$(PYTEST) -n auto -m "not slow" --share=14 tests/tidy tests/unit tests/simulation
+check: install format lint types contracts  ## what a newcomer runs all day: all tests beside a change, one in twenty of the other quick ones
+	@$(PYTEST) -n auto -m "not slow" --share=20 tests/tidy tests/unit tests/simulation
 
 format: install  ## formatting is as ruff writes it
 	@$(VENV)/ruff format --check .
