@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from bookie.local.layout import LocalBookie
 from bookie.local.processes import Child
 from bookie.metadata import paths
 from bookie.ports import World
-from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.metadata_store import MetadataStore, find
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,8 @@ async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
         children: list[Child] = []
         stack.push_async_callback(_stop_all, children)
         fleet = layout.plan(options.data, options.bookies, options.base_port)
+        registrations = _Registrations(metadata, paths.available(paths.parse_uri(uri).root), fleet)
+        before = set((await registrations.owners()).values())
         for bookie in fleet:
             layout.write_config(
                 bookie, uri, journal_write_data=options.journal_write_data, regeneration=options.regeneration
@@ -88,7 +90,7 @@ async def run(options: FleetOptions, world: World) -> AsyncIterator[Fleet]:
             command = [sys.executable, "-m", "bookie", "serve", "--config", str(bookie.config)]
             children.append(await processes.start(f"bookie-{bookie.number}", command, bookie.log))
         log.info("waiting for %d bookies to register", len(fleet))
-        await _wait_registered(metadata, paths.parse_uri(uri).root, fleet, children)
+        await _wait_registered(registrations, before, children)
         async with asyncio.TaskGroup() as group:
             watchers = [group.create_task(child.watch()) for child in (*children, *([store] if store else ()))]
             try:
@@ -154,20 +156,32 @@ async def _connect(world: World, uri: str) -> MetadataStore:
                 raise
 
 
-async def _wait_registered(
-    metadata: MetadataStore, root: str, fleet: Sequence[LocalBookie], children: Sequence[Child]
-) -> None:
-    wanted = {bookie.bookie_id for bookie in fleet}
+class _Registrations:
+    """The registrations of the bookies of a fleet, writable ones."""
+
+    def __init__(self, metadata: MetadataStore, parent: str, fleet: Sequence[LocalBookie]) -> None:
+        self._metadata = metadata
+        self._paths = [f"{parent}/{bookie.bookie_id}" for bookie in fleet]
+
+    async def owners(self) -> dict[str, int]:
+        """Return the session of each that is there, by path. Raises MetadataError."""
+        found = [(path, await find(self._metadata, path)) for path in self._paths]
+        return {path: stored.owner for path, stored in found if stored is not None}
+
+    async def are_all_but_of(self, sessions: Set[int]) -> bool:
+        owners = await self.owners()
+        return len(owners) == len(self._paths) and sessions.isdisjoint(owners.values())
+
+
+async def _wait_registered(registrations: _Registrations, before: Set[int], children: Sequence[Child]) -> None:
+    """Wait for all. Those of the sessions `before` are of bookies that were killed: they stand until these end."""
     async with _deadline("the fleet", *children):
         while True:
             for child in children:
                 child.check()
-            try:
-                alive = wanted.intersection(await metadata.children(paths.available(root)))
-            except errors.MetadataError:  # a busy machine: the session comes back, or the deadline ends this
-                alive = set()
-            if alive == wanted:
-                return
+            with contextlib.suppress(errors.MetadataError):  # a busy machine: the session comes back, or the deadline
+                if await registrations.are_all_but_of(before):  # ends this
+                    return
             await asyncio.sleep(_POLL_S)
 
 

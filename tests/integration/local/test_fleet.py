@@ -146,12 +146,26 @@ def test_a_killed_bookie_stays_dead_until_its_settings_file_starts_it_again(tmp_
             assert again.wait(timeout=DEADLINE_S) == 0
 
 
+def zookeeper_pid(fleet: LocalFleet) -> int:
+    started = re.findall(r"starting ZooKeeper port=\d+ pid=(\d+)", fleet.log.read_text())
+    return int(started[-1])
+
+
+def test_after_a_power_cut_the_bookies_serve_at_once_too(tmp_path: Path) -> None:
+    """The registrations of the lives before stand until their sessions end."""
+    data, log = tmp_path / "data", tmp_path / "fleet.log"
+    with local_support.fleet(data, log, bookies=2) as fleet:
+        for pid in (zookeeper_pid(fleet), *(bookie.pid for bookie in fleet.bookies), fleet.process.pid):
+            local_support.end(pid, signal.SIGKILL)
+
+    with local_support.fleet(data, log, bookies=2) as fleet:
+        for bookie in fleet.bookies:
+            assert ask(bookie, server_support.add(0)).status is Status.EOK
+
+
 def test_the_death_of_zookeeper_is_told(tmp_path: Path) -> None:
     with local_support.fleet(tmp_path / "data", tmp_path / "fleet.log", bookies=1) as fleet:
-        started = re.search(r"starting ZooKeeper port=\d+ pid=(\d+)", fleet.log.read_text())
-        assert started is not None
-
-        os.kill(int(started[1]), signal.SIGKILL)
+        os.kill(zookeeper_pid(fleet), signal.SIGKILL)
 
         log = fleet.log
         wait_support.wait_until(lambda: "zookeeper ended" in log.read_text(), "it is told", timeout_s=DEADLINE_S)
