@@ -20,6 +20,8 @@ import wait_support
 import zookeeper_support
 from bookie import connect
 from bookie.base import errors
+from bookie.base.ids import BookieId
+from bookie.metadata import paths
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
@@ -152,6 +154,20 @@ def wait_registered(uri: str, bookie_ids: Sequence[str]) -> None:
     wait_support.wait_until(
         lambda: wanted <= asyncio.run(writable()), f"{sorted(wanted)} to be registered", timeout_s=START_TIMEOUT_S
     )
+
+
+def forget(uri: str, bookie_id: str) -> None:
+    """Make a cluster what it was before a bookie that has ended: nobody waits for the end of its session."""
+
+    async def forgotten() -> None:
+        async with connect.connect(uri) as client:
+            ledgers, name = client.shared.ledgers, BookieId(bookie_id)
+            records = (f"{paths.available(ledgers.root)}/{name}", f"{paths.readonly(ledgers.root)}/{name}")
+            for path in (*records, paths.cookie(ledgers.root, name)):
+                with contextlib.suppress(errors.NodeMissing):
+                    await ledgers.store.delete(path)
+
+    asyncio.run(forgotten())
 
 
 def _write_settings(uri: str, home: Path, port: int, storage: str, more: Mapping[str, str], *, cache_mb: int) -> Path:
