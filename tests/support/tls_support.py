@@ -46,6 +46,19 @@ class Identity:
         return str(path)
 
 
+_SIGNS_ALONE = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 class Authority:
     """A certificate authority that lives for one test."""
 
@@ -54,6 +67,10 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = _builder(self._name, self._name, self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(_SIGNS_ALONE, critical=True)
+        builder = builder.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
+        )
         self.certificate = builder.sign(self._key, hashes.SHA256())
 
     def issue(
@@ -73,6 +90,9 @@ class Authority:
             ]
         )
         builder = _builder(subject, self._name, key.public_key(), left)
+        # Python 3.13 takes no certificate without it.
+        whose = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(whose, critical=False)
         if hosts:
             names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
