@@ -135,14 +135,12 @@ async def by_name(kube: KubeReader, seen: Observation) -> Observation:
 
 def _parted(
     cluster: Cluster, found: Mapping[tuple[str, str], Manifest]
-) -> tuple[dict[tuple[str, str], Manifest], dict[tuple[str, str], Manifest]]:
-    """Return (children, what is none). The record is neither: it has no owner, and says itself whose it is."""
+) -> tuple[dict[tuple[str, str], Manifest], dict[tuple[str, str], str]]:
+    """Return (children, why each of the others is none). The record has no owner, and says itself whose it is."""
     record = ("ConfigMap", names.record(cluster.name))
-    strange = {key for key, one in found.items() if key != record and ownership.stranger(one, cluster)}
-    return (
-        {key: one for key, one in found.items() if key not in strange},
-        {key: one for key, one in found.items() if key in strange},
-    )
+    whys = {key: ownership.stranger(one, cluster) for key, one in found.items() if key != record}
+    strangers = {key: why for key, why in whys.items() if why}
+    return {key: one for key, one in found.items() if key not in strangers}, strangers
 
 
 def _has_no_volumes(cluster: Cluster, claims: discover.Claims) -> bool:

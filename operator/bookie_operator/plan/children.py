@@ -6,7 +6,7 @@ from enum import Enum
 
 from bookie_operator.model import bounds, config, names, pools
 from bookie_operator.model.values import parse_time_or_0
-from bookie_operator.plan import adding, ownership, prune, rebuild, stages, templates, windows
+from bookie_operator.plan import adding, prune, rebuild, stages, templates, windows
 from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.observation import Observation
 from bookie_operator.resources import common, fleet, memory
@@ -14,12 +14,10 @@ from bookie_operator.resources.common import Manifest
 
 # Of a StatefulSet that is deleted in the foreground the pods end first: a flush, and a grace for it.
 _UNDYING_MS = 10 * 60_000
-# A fleet whose settings are wrong is not begun either: its metadata are not initialised.
-_MADE_FROM_CONFIG = ("ConfigMap", "Job", "StatefulSet", "Deployment")
-
-
 # What runs, and reads the others.
 _RUN = ("Job", "StatefulSet", "Deployment")
+# A fleet whose settings are wrong is not begun either: its metadata are not initialised.
+_MADE_FROM_CONFIG = ("ConfigMap", *_RUN)
 
 
 class MetadataStep(Enum):
@@ -239,9 +237,8 @@ def _undying(observation: Observation, live: Manifest | None) -> Iterator[Obstac
 
 def _conflicts(observation: Observation, manifest: Manifest, live: Manifest | None) -> Iterator[Obstacle]:
     kind, name = manifest["kind"], manifest["metadata"]["name"]
-    if _is_strange(observation, manifest):
-        why = ownership.stranger(observation.strangers[(kind, name)], observation.cluster)
-        yield Obstacle("NameConflict", why)
+    if stranger := observation.strangers.get((kind, name)):
+        yield Obstacle("NameConflict", stranger)
         return
     if live is None:
         if kind == "StatefulSet" and name in observation.foreign_claims:

@@ -111,9 +111,9 @@ class Observation:
     record_problem: str = ""  # why the record cannot be used; "" = it was, or there is none yet
     keys: Hindrance | None = None  # why certificates could not be made or renewed; None: they could
     children: Mapping[tuple[str, str], Manifest] = field(default_factory=dict)  # live, by (kind, name)
-    strangers: Mapping[tuple[str, str], Manifest] = field(
+    strangers: Mapping[tuple[str, str], str] = field(
         default_factory=dict
-    )  # the same of what has the name of a child, or our label, and is no child (plan/ownership.py)
+    )  # by (kind, name): why what has the name of a child, or our label, is no child (plan/ownership.py)
     mounted: frozenset[str] = frozenset()  # ConfigMaps that a pod, a revision or a StatefulSet names
     templates: Mapping[str, Manifest] = field(default_factory=dict)  # of pods, by revision, newest first
     old_volumes: Mapping[str, PersistentVolumeFacts] = field(default_factory=dict)  # recorded ones that still exist

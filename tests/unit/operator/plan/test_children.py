@@ -78,13 +78,12 @@ def test_each_pool_gets_the_bookies_that_it_was_found_to_have() -> None:
 
 def test_children_of_somebody_else_are_not_touched() -> None:
     found, key = live(), ("StatefulSet", "ledgers-zone-b")
-    strange = found.pop(key)
-    strange["metadata"]["ownerReferences"][0] |= {"uid": "other", "name": "other"}
+    del found[key]
 
-    plan = fleet.decide(look(found, strangers={key: strange}))
+    plan = fleet.decide(look(found, strangers={key: "it is another's"}))
 
     assert [str(action) for action in plan.actions] == ["apply PodDisruptionBudget ledgers-bookies"]
-    assert [obstacle.reason for obstacle in plan.obstacles] == ["NameConflict"]
+    assert [(each.reason, each.message) for each in plan.obstacles] == [("NameConflict", "it is another's")]
 
 
 def test_claim_templates_that_cannot_change_are_an_obstacle_not_a_loop() -> None:
