@@ -34,7 +34,10 @@ class Secrets:
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         raise AssertionError
 
-    async def create(self, manifest: Manifest) -> Manifest:
+    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+        raise AssertionError
+
+    async def merge(self, manifest: Manifest) -> Manifest:
         raise AssertionError
 
     async def replace(self, manifest: Manifest) -> Manifest:

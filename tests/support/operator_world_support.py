@@ -70,8 +70,15 @@ GENERATED = (names.KIND, names.OPERATION_KIND, "StatefulSet", "Deployment", "Job
 ANNOTATIONS_BYTES_MAX, DATA_BYTES_MAX, OBJECT_BYTES_MAX = 256 * 1024, 1024 * 1024, 1536 * 1024
 
 
+CREATED = "(Update)"  # to an API server, who creates an object is another manager of fields than who applies it
+
+
 def as_it_is(manifest: Manifest) -> Manifest:
     return manifest
+
+
+def unheard(_kind: str, _name: str) -> None:
+    """Nobody waits for it."""
 
 
 def nothing(_: str) -> None:
@@ -339,6 +346,7 @@ class World:
     no_resize: str = ""  # why the API server refuses every other size (a quota)
     infeasible: "set[str]" = field(default_factory=set)  # claims whose volumes cannot grow
     is_offline: bool = False  # file systems grow only when a pod starts
+    before_write: Callable[[str, str], None] = unheard  # told of each apply and creation, before it: kind, name
     on_flush: Callable[[str], None] = nothing  # told of each pod whose bookie is asked to flush
     look_age_ms: int = 0  # how long before its answer a look for references began
     abandoned: int = 0  # open ledgers of dead writers, on every bookie
@@ -438,6 +446,7 @@ class World:
         kind, metadata = manifest["kind"], manifest["metadata"]
         self._check(kind)
         _check_size(manifest)
+        self.before_write(kind, metadata["name"])
         live = self.objects.get((kind, metadata["name"]))
         for precondition in ("uid", "resourceVersion"):
             wanted = metadata.get(precondition)
@@ -481,12 +490,34 @@ class World:
             if wanted < asked and wanted <= has:
                 raise KubeError(f"apply {kind} {name}", 422, "field can not be less than status.capacity")
 
-    async def create(self, manifest: Manifest) -> Manifest:
-        self._check(manifest["kind"])
+    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        self._check(kind)
         _check_size(manifest)
-        if (manifest["kind"], manifest["metadata"]["name"]) in self.objects:
+        self.before_write(kind, metadata["name"])
+        if (kind, metadata["name"]) in self.objects:
             raise KubeError("create", 409, "exists")
-        return self.put(manifest)
+        if not manager:
+            return self.put(manifest)
+        self.writes.append(f"{kind}/{metadata['name']}")
+        fields = {"managedFields": [{"manager": manager, "operation": "Update"}]}
+        stored = self.put(self.admit(_copy(manifest | {"metadata": metadata | fields})))
+        self.managed[stored["metadata"]["uid"], f"{manager} {CREATED}"] = _copy(manifest)
+        return stored
+
+    async def merge(self, manifest: Manifest) -> Manifest:
+        """Only of who manages fields: nothing else is merged."""
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        self._check(kind)
+        live = self.objects.get((kind, metadata["name"]))
+        if live is None or live["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            raise KubeError(f"merge {kind} {metadata['name']}", 409, "the object has been modified")
+        self.writes.append(f"{kind}/{metadata['name']} fields")
+        uid = live["metadata"]["uid"]
+        for one in metadata["managedFields"]:
+            if one["operation"] == "Apply" and (uid, f"{one['manager']} {CREATED}") in self.managed:
+                self.managed[uid, one["manager"]] = self.managed.pop((uid, f"{one['manager']} {CREATED}"))
+        return self.put(live | {"metadata": live["metadata"] | {"managedFields": metadata["managedFields"]}})
 
     async def replace(self, manifest: Manifest) -> Manifest:
         kind, metadata = manifest["kind"], manifest["metadata"]

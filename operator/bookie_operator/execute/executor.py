@@ -149,7 +149,11 @@ class Executor:
                 await self._hand.delete(cluster.namespace, action)
             else:
                 manifest = manifests.manifest(seen.cluster.namespace, action)
-                stored = await self._hand.kube.apply(manifest, manager=manifests.manager(action))
+                manager = manifests.manager(action)
+                if isinstance(action, Apply):
+                    stored = await self._hand.apply(manifest, _live(seen, action), manager=manager)
+                else:
+                    stored = await self._hand.kube.apply(manifest, manager=manager)  # it says which claim it is about
                 self._applied.note(manifest, stored, seen.now_ms)
         except KubeError as error:
             return obstacle(step, error, str(action))

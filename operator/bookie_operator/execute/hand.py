@@ -12,7 +12,7 @@ from bookie_operator.evidence.facts import Door
 from bookie_operator.execute import manifests
 from bookie_operator.failures import Attempt, Failures
 from bookie_operator.gateways.bookies import FLUSH_DEADLINE_S, Bookies
-from bookie_operator.gateways.kube import Kube, KubeError
+from bookie_operator.gateways.kube import Kube, KubeError, Manifest
 from bookie_operator.plan.actions import DeleteChild, ScalePool
 from bookie_operator.plan.children import Obstacle
 
@@ -55,6 +55,19 @@ class Hand:
     def after_write(self, what: str) -> None:
         """Say that a write was acknowledged: a test may let the process end here."""
         self._crash.after_write(what)
+
+    async def apply(self, manifest: Manifest, live: Manifest | None, *, manager: str) -> Manifest:
+        """Apply over exactly the object that was seen (`live`); where there was none, make it. What somebody else has
+        put there since is not taken: a conflict (spec/operator.md#I4). The caller has asked `may_write`. Raises
+        KubeError."""
+        if live is None:
+            return await self.kube.create(manifest, manager=manager)
+        if (handed := manifests.handed_to_applies(live, manager)) is not None:
+            await self.kube.merge(handed)
+            self.after_write(f"fields of {live['kind']} {live['metadata']['name']}")
+            self.may_write()
+        uid = {"uid": live["metadata"]["uid"]}
+        return await self.kube.apply(manifest | {"metadata": manifest["metadata"] | uid}, manager=manager)
 
     async def delete(self, namespace: str, child: DeleteChild) -> None:
         """Delete exactly the object that was seen. The caller has asked `may_write`. Raises KubeError."""

@@ -58,6 +58,23 @@ def resized(namespace: str, action: ResizeClaim) -> Manifest:
     }
 
 
+def handed_to_applies(live: Manifest, manager: str) -> Manifest | None:
+    """Return what makes the fields with which `manager` created `live` fields that it applies; None where they are.
+
+    To an API server the two are different managers of fields: what a child was created with would stay in it when it is
+    applied no more.
+    """
+    metadata = live["metadata"]
+    entries = metadata.get("managedFields") or ()
+    created = [one for one in entries if one.get("manager") == manager and one.get("operation") == "Update"]
+    created = [one for one in created if not one.get("subresource")]
+    if not created:
+        return None
+    fields = [one | {"operation": "Apply"} if one in created else one for one in entries]
+    said = {key: metadata[key] for key in ("name", "namespace", "resourceVersion")}
+    return {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": said | {"managedFields": fields}}
+
+
 def status_of(cluster: ClusterRef, status: BookieClusterStatus) -> Manifest:
     """Return what stores `status`, if nobody touched the resource since it was read."""
     metadata = {

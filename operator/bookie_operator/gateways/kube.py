@@ -114,7 +114,13 @@ class Kube(KubeReader, Protocol):
         """Apply server-side, with force. metadata.uid and .resourceVersion in `manifest` are preconditions (409)."""
         ...
 
-    async def create(self, manifest: Manifest) -> Manifest: ...
+    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+        """Make an object that is not there yet (409 when one has its name), in the name of `manager`."""
+        ...
+
+    async def merge(self, manifest: Manifest) -> Manifest:
+        """Merge `manifest` into the object whose resourceVersion it has (409 when the object changed)."""
+        ...
 
     async def replace(self, manifest: Manifest) -> Manifest:
         """PUT with the resourceVersion in `manifest` as precondition (409 when the object changed)."""
@@ -178,9 +184,18 @@ class ApiServer:
             )
         )
 
-    async def create(self, manifest: Manifest) -> Manifest:
-        namespace = manifest["metadata"].get("namespace", "")
-        return _present(await self._ask("POST", manifest["kind"], namespace, "", body=manifest))
+    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+        namespace, query = manifest["metadata"].get("namespace", ""), {"fieldManager": manager} if manager else None
+        return _present(await self._ask("POST", manifest["kind"], namespace, "", query=query, body=manifest))
+
+    async def merge(self, manifest: Manifest) -> Manifest:
+        metadata, content_type = manifest["metadata"], "application/merge-patch+json"
+        namespace = metadata.get("namespace", "")
+        return _present(
+            await self._ask(
+                "PATCH", manifest["kind"], namespace, metadata["name"], body=manifest, content_type=content_type
+            )
+        )
 
     async def replace(self, manifest: Manifest) -> Manifest:
         metadata = manifest["metadata"]

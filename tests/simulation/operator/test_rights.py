@@ -59,6 +59,10 @@ def stories(used: set[tuple[str, str, str]]) -> None:
     world.edit(image="bookie:right")
     go(world, 14)
     assert world.is_quiet(), world.status()
+    account = ("ServiceAccount", "ledgers-bookie")
+    for kind, name in (account, ("Job", "ledgers-metadata"), ("Service", "ledgers-bookies")):
+        world.objects[kind, name]["metadata"]["labels"] = {}  # by somebody: each gets them again
+    go(world, 2)
     world.lose("ledgers-zone-a-0")
     go(world, 30)
     world.is_scheduling = False

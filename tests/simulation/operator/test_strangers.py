@@ -9,6 +9,7 @@ import pytest
 
 import operator_world_support as worlds
 from bookie.ports.admin import Contents
+from bookie_operator.gateways.kube import KubeError
 from bookie_operator.model import names
 from operator_world_support import World
 
@@ -105,6 +106,66 @@ def test_what_has_the_name_of_a_child_stays_as_it_is_and_is_told(kind: str, labe
         assert world.of_kind("Pod") == [], "no pod is to be another's account, or to have another's address"
     world.delete_and_apply()
     assert seen(world, kind, body["name"]) == before, "it does not go with the cluster"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_what_comes_between_the_look_and_the_apply_is_not_taken(kind: str) -> None:
+    world, body = empty(), STRANGERS[kind]
+    found: list[Manifest] = []
+
+    def come(its_kind: str, name: str) -> None:
+        if (its_kind, name) == (kind, body["name"]) and not found:
+            found.append(put(world, kind, body, MINE))
+
+    world.before_write = come
+    with pytest.raises(KubeError, match="409"):
+        run(world)
+    run(world)
+
+    assert [seen(world, kind, body["name"])] == found
+    assert stalled(world)[0] == "NameConflict"
+
+
+@pytest.mark.parametrize("kind", ["Service", "ServiceAccount"])
+def test_what_took_a_child_s_place_since_the_look_is_not_taken(kind: str, world: World) -> None:
+    body, found = STRANGERS[kind], list[Manifest]()
+    world.objects[(kind, body["name"])]["metadata"]["labels"] = {}  # there is something to apply
+
+    def come(its_kind: str, name: str) -> None:
+        if (its_kind, name) == (kind, body["name"]) and not found:
+            del world.objects[(kind, name)]
+            found.append(put(world, kind, body, MINE))
+
+    world.before_write = come
+    with pytest.raises(KubeError, match="409"):
+        run(world)
+    run(world)
+
+    assert [seen(world, kind, body["name"])] == found
+    assert stalled(world)[0] == "NameConflict"
+
+
+def test_what_a_child_was_created_with_goes_when_it_is_applied_no_more(world: World) -> None:
+    """To an API server, who creates an object is another manager of its fields than who applies it."""
+    key = ("PodDisruptionBudget", "ledgers-bookies")
+    wanted = world.objects.pop(key)
+    run(world, passes=2)
+    made = world.objects[key]["metadata"]
+    assert made["managedFields"] == [{"manager": names.MANAGER, "operation": "Update"}]
+    older = {"metadata": made | {"annotations": {**made["annotations"], "of-before": "1"}}}
+    world.put(world.objects[key] | older)
+    before = world.managed[made["uid"], f"{names.MANAGER} {worlds.CREATED}"]
+    before["metadata"]["annotations"]["of-before"] = "1"  # an older release created it so
+    world.objects[key]["metadata"]["labels"] = {}
+
+    run(world, passes=2)
+
+    annotations = world.objects[key]["metadata"]["annotations"]
+    assert annotations == wanted["metadata"]["annotations"]
+    world.objects[key]["metadata"]["labels"] = {}
+    run(world, passes=2)
+    assert world.writes.count("PodDisruptionBudget/ledgers-bookies fields") == 1, "it is handed over once"
 
 
 @pytest.mark.slow

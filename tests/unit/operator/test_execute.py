@@ -40,7 +40,7 @@ class Kube:
             raise KubeError("PATCH", 500, "failed calling webhook")
         return manifest
 
-    async def create(self, manifest: Manifest) -> Manifest:
+    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
         return manifest
 
     async def delete(self, *_: object, **__: object) -> None:

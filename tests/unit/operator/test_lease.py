@@ -30,11 +30,14 @@ class Api:
         self.before()
         return None if self.stored is None else {**self.stored}
 
-    async def create(self, manifest: Manifest) -> Manifest:
+    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
         self._check()
         if self.stored is not None:
             raise KubeError("create", 409, "exists")
         return self._store(manifest)
+
+    async def merge(self, manifest: Manifest) -> Manifest:
+        raise AssertionError
 
     async def replace(self, manifest: Manifest) -> Manifest:
         self._check()
