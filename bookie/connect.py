@@ -11,7 +11,7 @@ from typing import Any
 
 from bookie.client import Client, ClientOptions
 from bookie.ports.metadata_store import MetadataSecurity
-from bookie.runtime import metadata_access, world
+from bookie.runtime import given_file, metadata_access, world
 
 
 def metadata_security(path: str) -> MetadataSecurity:
@@ -19,6 +19,12 @@ def metadata_security(path: str) -> MetadataSecurity:
     (zkEnableSecurity, zkJaasFile, zkDigestFile, zkTls...; docs/SECURITY.md): for
     `ClientOptions.metadata_security`. Raises BadInput."""
     return metadata_access.read(path)
+
+
+def read_file(path: str, *, bytes_max: int = given_file.BYTES_MAX) -> bytes:
+    """Read a file that an application was told to read (a secret, a list); a pipe for some seconds at most. Raises
+    OSError whose `strerror` is a reason for people."""
+    return given_file.read(path, bytes_max=bytes_max)
 
 
 @contextlib.asynccontextmanager

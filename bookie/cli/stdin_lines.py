@@ -6,13 +6,12 @@ A thread of its own reads each piece, from the descriptor itself. Python waits a
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import sys
 import threading
 from collections.abc import AsyncIterator
 
 from bookie.base import errors
+from bookie.runtime import given_file, streams
 from bookie.wire.framing import FRAME_LIMIT_BYTES
 
 # As much as is read at once, and the lines handed on at once: bounds what is read ahead of the ledger.
@@ -22,10 +21,8 @@ LINES = 500
 
 def check_open() -> None:
     """Raise BadInput where stdin was closed before Python started, or cannot be read: there will be no lines."""
-    if sys.stdin is None:
-        raise errors.BadInput("stdin is closed: there are no lines to write")
-    if fcntl.fcntl(sys.stdin.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
-        raise errors.BadInput("stdin is open only for writing: give the lines with `< FILE` or through a pipe")
+    if trouble := streams.stdin_trouble():
+        raise errors.BadInput(f"stdin is {trouble}: give the lines with `< FILE` or through a pipe")
 
 
 async def batches() -> AsyncIterator[list[bytes]]:
@@ -67,7 +64,7 @@ async def _piece() -> bytes:
     def work() -> None:
         found: bytes | OSError
         try:
-            found = os.read(sys.stdin.fileno(), PIECE_BYTES)
+            found = given_file.read_piece(sys.stdin.fileno(), PIECE_BYTES)
         except OSError as error:
             found = error
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits for it

@@ -5,6 +5,7 @@ What a command did must not depend on them, and what it could not say must not b
 
 import contextlib
 import errno
+import fcntl
 import io
 import os
 import select
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from bookie.base.errors import BookieError
+from bookie.runtime import given_file
 
 FAILED = 1
 # What shells say of a program that SIGINT (2) ended: 128 + 2.
@@ -69,6 +71,22 @@ def _patiently(
         if not waiting.poll(patience_ms):
             raise BlockingIOError(errno.EAGAIN, "nobody reads")
     return taken
+
+
+def stdin_trouble() -> str:
+    """Return why nothing can be read from standard input, as the end of "it is ..."; "" when something may be."""
+    if sys.stdin is None:  # it was closed before Python started
+        return "closed"
+    is_for_writing = fcntl.fcntl(sys.stdin.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
+    return "open only for writing" if is_for_writing else ""
+
+
+def read_stdin() -> bytes:
+    """Return what standard input has until its end, however long its writer takes. Raises OSError whose `strerror` is a
+    reason for people."""
+    if trouble := stdin_trouble():
+        raise OSError(errno.EBADF, f"it is {trouble}")
+    return given_file.read_open(sys.stdin.fileno())
 
 
 @contextlib.contextmanager

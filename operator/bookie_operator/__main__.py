@@ -99,23 +99,36 @@ def _crds(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _bytes_of(path: str) -> bytes:
+    """Return what is in a file, in a pipe that a command of the shell writes (`<(kubectl get ...)`), or in standard
+    input."""
+    if path == "-":
+        if sys.stdin is not None and sys.stdin.isatty():
+            print(f"{PROGRAM}: standard input is read until Ctrl-D", file=sys.stderr, flush=True)
+        return streams.read_stdin()
+    if Path(path).is_fifo():
+        print(f"{PROGRAM}: {path} is a pipe: it is read until it ends", file=sys.stderr, flush=True)
+    # As heavy as the rest of these commands: only they pay for it.
+    from bookie import connect
+
+    return connect.read_file(path)
+
+
 def _documents(path: str) -> list[dict[str, object]]:
     """Return the objects in a file. Raises BadInput, which names it."""
+    name = "standard input" if path == "-" else path
     try:
-        if path != "-" and Path(path).is_fifo():  # `<(kubectl get …)`, or one that nobody writes to
-            print(f"bookie-operator: {path} is a pipe: it is read until it ends", file=sys.stderr, flush=True)
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        found = [document for document in yaml.safe_load_all(text) if document]
+        found = [document for document in yaml.safe_load_all(_bytes_of(path).decode()) if document]
     except UnicodeDecodeError:
-        raise BadInput(f"{path} is no text in UTF-8: name the right file") from None
+        raise BadInput(f"{name} is no text in UTF-8: name the right file") from None
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}: name another file") from None
+        raise BadInput(f"{name} cannot be read: {error.strerror}: name another file") from None
     except yaml.YAMLError as error:
-        raise BadInput(f"{path} is no YAML ({' '.join(str(error).split())}): correct it") from None
+        raise BadInput(f"{name} is no YAML ({' '.join(str(error).split())}): correct it") from None
     for document in found:
         items = (document.get("items") or [document]) if isinstance(document, dict) else [None]
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise BadInput(f"{path} holds something else than objects of Kubernetes: name a manifest")
+            raise BadInput(f"{name} holds something else than objects of Kubernetes: name a manifest")
     return found
 
 

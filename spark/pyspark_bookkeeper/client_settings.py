@@ -10,7 +10,6 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from bookie import connect
@@ -114,7 +113,7 @@ def read_secret(path: str, option: str) -> bytes:
     """Return the content of a file, without the line end that editors leave. Raises BadInput, which never shows the
     content."""
     try:
-        content = Path(path).read_bytes()
+        content = connect.read_file(path)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise errors.BadInput(f"{option}: {shown_path(path)} cannot be read here: {reason}") from None

@@ -13,10 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bookie import connect
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LEDGER_ID_MAX, EntryId, LedgerId, parse_ledger_id
 from bookie.base.text import one_line
+from bookie.base.units import GIB
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata
 from pyspark_bookkeeper import client_settings, fleet, partitions, ranges, selection
@@ -25,6 +27,9 @@ from pyspark_bookkeeper.partitions import ENTRY_COST_BYTES, IDS_PER_PARTITION, L
 from pyspark_bookkeeper.ranges import Ranges
 
 log = logging.getLogger(__name__)
+
+# More ids than any fleet has ledgers; what is longer is another kind of file.
+_IDS_BYTES_MAX = GIB
 
 Selected = tuple[LedgerId, LedgerMetadata, int]
 
@@ -226,6 +231,8 @@ def read_password(options: SourceOptions, environment: Mapping[str, str]) -> byt
 def _ids_in(path: str) -> list[LedgerId]:
     """Return the ids of a text file, one a line, or of the column `ledger_id` of Parquet (a file or a folder)."""
     try:
+        if path.endswith(".parquet") and Path(path).is_fifo():
+            raise errors.BadInput("it is a pipe, and Parquet is read from its end: name a file")
         if path.endswith(".parquet") or Path(path).is_dir():
             import pyarrow.parquet
 
@@ -233,7 +240,7 @@ def _ids_in(path: str) -> list[LedgerId]:
             if wrong := [one for one in found if type(one) is not int or not 0 <= one <= LEDGER_ID_MAX]:
                 raise errors.BadInput(f"ledger id {wrong[0]!r} in column ledger_id is no number between 0 and 2^63-1")
             return [LedgerId(one) for one in found]
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = connect.read_file(path, bytes_max=_IDS_BYTES_MAX).decode("utf-8-sig").splitlines()
         return [parse_ledger_id(line.strip()) for line in lines if line.strip()]
     except (OSError, ValueError, errors.BadInput) as error:
         reason = getattr(error, "strerror", None) or one_line(error)

@@ -14,6 +14,7 @@ from bookie.base import errors
 from bookie.base.units import MIB
 from bookie.cli import ledger, main, workload
 from bookie.client import Client
+from slow_pipe_support import feed
 
 
 @pytest.mark.parametrize(
@@ -199,3 +200,25 @@ def test_a_write_from_a_closed_stdin_says_so_at_once() -> None:
         ["sh", "-c", command, sys.executable, _FIRST_LINES], capture_output=True, timeout=20, check=False
     )
     assert b"BadInput: stdin is closed" in done.stderr, done
+
+
+_COUNT_LINES = """
+import asyncio
+from bookie.cli import stdin_lines
+async def count(): return sum([len(lines) async for lines in stdin_lines.batches()])
+print(asyncio.run(count()))
+"""
+
+
+def test_lines_of_a_stdin_that_somebody_made_non_blocking_are_waited_for() -> None:
+    """The ledger was left open after the first lines."""
+    assert feed([sys.executable, "-c", _COUNT_LINES], [b"line\n"] * 50) == (b"50\n", b"")
+
+
+def test_a_folder_as_stdin_ends_python_before_anything_is_done(tmp_path: Path) -> None:
+    """CPython refuses it in init_sys_streams, before a line of ours: docs/CLI.md tells what a person sees."""
+    words = ["sh", "-c", 'exec "$0" -m bookie ledger write < "$1"', sys.executable, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (main.FAILED, b"")
+    assert b"<stdin> is a directory, cannot continue" in done.stderr

@@ -1,5 +1,8 @@
 """The command line: crds, render, plan on recorded objects; the crash hook; options that report all problems."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,7 @@ import yaml
 
 import operator_support as make
 from bookie.base.errors import BadInput
+from bookie.runtime import given_file
 from bookie_operator import __main__ as command
 from bookie_operator import offline
 from bookie_operator.crash import CrashPoint
@@ -83,6 +87,35 @@ def test_what_is_no_manifest_is_told_in_one_sentence(
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
     assert said in told.err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("- <&-", "standard input cannot be read: it is closed: name another file"),
+        ("- 0>/dev/null", "standard input cannot be read: it is open only for writing: name another file"),
+        ("- </dev/zero", "standard input cannot be read: it has more than 16 MiB, so it is another kind of file: name"),
+        ("/dev/zero", "/dev/zero cannot be read: it has more than 16 MiB, so it is another kind of file: name"),
+    ],
+)
+def test_an_input_that_is_none_is_told_in_one_sentence(given: str, said: str) -> None:
+    # Bounded: one that reads an endless input to its end would take the machine's memory, and others with it.
+    shell = ["sh", "-c", f'ulimit -v 2000000; exec "$0" -m bookie_operator plan {given}', sys.executable]
+    done = subprocess.run(shell, capture_output=True, timeout=120, check=False, text=True)
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+    assert said in done.stderr
+
+
+def test_a_pipe_that_nobody_writes_to_is_told_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given_file, "PATIENCE_S", 0.01)
+    os.mkfifo(tmp_path / "pipe")
+
+    assert command.main(["plan", str(tmp_path / "pipe")]) == 2
+
+    assert "pipe cannot be read: it is a pipe, and nobody wrote it to its end" in capsys.readouterr().err
 
 
 def recorded() -> list[dict[str, Any]]:

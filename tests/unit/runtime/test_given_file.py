@@ -43,6 +43,26 @@ def test_a_pipe_that_is_never_written_to_its_end_is_told(
         os.close(holds)
 
 
+def test_a_piece_that_another_reader_took_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes share a non-blocking pipe, and both are told that there is something."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, b"piece")
+    real, answers = os.read, [BlockingIOError()]
+
+    def read(descriptor: int, size: int) -> bytes:
+        if answers:
+            raise answers.pop()
+        return real(descriptor, size)
+
+    monkeypatch.setattr(os, "read", read)
+
+    assert given_file.read_piece(reading, 100) == b"piece"
+
+    os.close(reading)
+    os.close(writing)
+
+
 @pytest.mark.parametrize("endless", [True, False])
 def test_what_is_far_too_long_does_not_fill_the_memory(tmp_path: Path, endless: bool) -> None:
     with (tmp_path / "disk").open("wb") as file:

@@ -12,6 +12,7 @@ import pytest
 from bookie import __main__ as program
 from bookie.cli import main
 from bookie.runtime import streams
+from slow_pipe_support import feed
 
 COMMANDS = {
     "bookie": [sys.executable, "-m", "bookie"],
@@ -192,3 +193,37 @@ def test_what_runs_until_it_is_stopped_hears_a_stop_while_it_is_imported(
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+_READ_STDIN = "import sys; from bookie.runtime import streams; sys.stdout.buffer.write(streams.read_stdin())"
+
+
+def _reads_stdin(how: str, *, given: bytes | None = None) -> "subprocess.CompletedProcess[bytes]":
+    # Bounded: one that reads an endless input to its end would take the machine's memory, and others with it.
+    words = ["sh", "-c", f'ulimit -v 2000000; exec "$0" -c "$1" {how}', sys.executable, _READ_STDIN]
+    return subprocess.run(words, input=given, capture_output=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("<&-", b"it is closed"),
+        ("0>/dev/null", b"it is open only for writing"),
+        ("</dev/zero", b"it has more than 16 MiB"),
+    ],
+)
+def test_a_standard_input_that_gives_nothing_whole_is_told(how: str, said: bytes) -> None:
+    done = _reads_stdin(how)
+
+    assert b"OSError" in done.stderr, done
+    assert said in done.stderr, done
+
+
+def test_standard_input_is_read_to_its_end() -> None:
+    assert _reads_stdin("", given=b"kind: Pod\n").stdout == b"kind: Pod\n"
+
+
+def test_standard_input_that_somebody_made_non_blocking_is_waited_for() -> None:
+    pieces = [b"piece %d\n" % number for number in range(50)]
+
+    assert feed([sys.executable, "-c", _READ_STDIN], pieces) == (b"".join(pieces), b"")

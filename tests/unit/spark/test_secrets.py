@@ -1,11 +1,13 @@
 """Passwords stand in no error, no `repr` and nothing that travels: options reach plans, the UI and event logs."""
 
+import os
 import pickle
 from pathlib import Path
 
 import pytest
 
 from bookie.base import errors
+from bookie.runtime import given_file
 from pyspark_bookkeeper import DefaultSource, client_settings, options, planning
 
 URI = "zk+hierarchical://127.0.0.1:2181/ledgers"
@@ -34,6 +36,32 @@ def test_a_file_that_is_not_there_is_named_by_its_path(tmp_path: Path) -> None:
         planning.read_password(parse(passwordFile=str(tmp_path / "gone")), {})
     with pytest.raises(errors.BadInput, match="the environment variable LEDGER_PASSWORD is not set"):
         planning.read_password(parse(passwordEnv="LEDGER_PASSWORD"), {})
+
+
+def test_no_query_waits_for_ever_for_a_file_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(given_file, "PATIENCE_S", 0.01)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    parquet = tmp_path / "ids.parquet"
+    os.mkfifo(parquet)
+    sasl = {"bookkeeper.client.saslUser": "app", "bookkeeper.client.saslPasswordFile": str(pipe)}
+
+    with pytest.raises(errors.BadInput, match=r"passwordFile: .*/pipe cannot be read here: it is a pipe, and nobody"):
+        planning.read_password(parse(passwordFile=str(pipe)), {})
+    with pytest.raises(
+        errors.BadInput, match=r"saslPasswordFile: .*/pipe cannot be read here: it is a pipe, and nobody"
+    ):
+        client_settings.client_options(parse(**sasl).client)
+    for path, reason in ((pipe, "it is a pipe, and nobody"), (parquet, "it is a pipe, and Parquet is read from")):
+        with pytest.raises(errors.BadInput, match=f"ledgerIdsFrom: .*{path.name} cannot be used: {reason}"):
+            next(planning.select(parse(ledgerIdsFrom=str(path)), {}))
+
+
+def test_a_list_of_ids_may_be_longer_than_a_secret(tmp_path: Path) -> None:
+    path = tmp_path / "ids"
+    path.write_text("7" + "\n" * given_file.BYTES_MAX + "8\n")
+
+    assert planning._ids_in(str(path)) == [7, 8]
 
 
 @pytest.mark.parametrize(
