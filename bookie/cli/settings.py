@@ -6,7 +6,7 @@ names that ask for something unsafe are refused (`java_names`). Unknown flags ar
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from bookie.base import ids
 from bookie.ports.tls import PROTOCOLS
@@ -43,7 +43,7 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
         # In a pod an unmounted volume looks like an empty one: nothing else may be assumed there.
         values["volumeProof"] = Value(BY_NAME["volumeProof"], "kubernetes", f"{DEFAULT} where POD_UID is set")
     path = getattr(arguments, "config", None)
-    foreign = take(values, properties.read(path) if path else ())
+    foreign = take(values, _in_file(arguments))
     for setting in SETTINGS:
         if environment.get(setting.variable, "") != "":
             values[setting.key] = Value(setting, environment[setting.variable], setting.variable)
@@ -55,6 +55,18 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
     warnings, problems = judge_foreign(foreign, str(path), is_told=not values["regeneration"].is_default)
     warnings += _doubts(values)
     return Settings(values, environment, tuple(warnings), tuple(problems))
+
+
+def _in_file(arguments: argparse.Namespace) -> Sequence[tuple[str, str, str]]:
+    """Return what is in the settings file. It is read once a command: a pipe (`<(command)`) gives its content only
+    once, and a file that is replaced meanwhile must not name one cluster, and our identity for another."""
+    path = getattr(arguments, "config", None)
+    if not path:
+        return ()
+    if not hasattr(arguments, "in_config"):
+        arguments.in_config = properties.read(path)
+    found: Sequence[tuple[str, str, str]] = arguments.in_config
+    return found
 
 
 def _doubts(values: Mapping[str, Value]) -> Iterator[str]:

@@ -157,12 +157,16 @@ def run_stop(arguments: argparse.Namespace) -> int:
     if not output.is_folder(arguments.log):
         output.tell(f"bookie workload: there is no folder {arguments.log}: name the one that `run --log` had")
         return EXIT_NOT_FOUND
-    with _log_of(arguments):
-        is_stopped = supervisor.stop(arguments.log)
+    try:
+        with _log_of(arguments):
+            is_stopped = supervisor.stop(arguments.log, tell=lambda text: output.tell(f"bookie workload: {text}"))
+    except supervisor.NoRun as none:
+        output.tell(f"bookie workload: {none}: name the folder that `run --log` has, on the machine where it runs")
+        return EXIT_NOT_FOUND
     if is_stopped:
         output.say(arguments, {"log": str(arguments.log), "stopped": True}, "")
         return EXIT_OK
-    output.tell(f"bookie workload: no run on {arguments.log} stopped in time: is one running, and is this its --log?")
+    output.tell(f"bookie workload: the run on {arguments.log} is still there: ask again, or look at what it says")
     return EXIT_FAILED
 
 

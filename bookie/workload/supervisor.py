@@ -6,23 +6,26 @@ when to kill the doomed process; it must never write to a log.
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bookie.base import errors
 from bookie.client import Client
 from bookie.workload import files, writer
 from bookie.workload.sample import OracleSample
 
 SAMPLE_S = 1.0
-STOP_FILE, STOPPED_FILE = "stop", "stopped"
+# A run holds a lock on the last of these as long as it lives.
+STOP_FILE, STOPPED_FILE, RUN_FILE = "stop", "stopped", "run"
 STOP_TIMEOUT_S = 60.0
 # Shares of the rate: one ledger that lives as long as the run, short ones that are closed, left, or cut off by a kill.
 SHARES = {"steady": 0.25, "closing": 0.35, "leaving": 0.2, "doomed": 0.2}
@@ -62,9 +65,38 @@ async def write(run: WorkloadRun, plans: list[str], connect: Callable[[], Abstra
                 log.flush()
 
 
+class NoRun(errors.BookieError):
+    """There is no run that could stop."""
+
+
+@contextlib.contextmanager
+def held(log: Path) -> Iterator[None]:
+    """Be a run on this log, for `stop` to see. Runs may share a log; the lock ends with the process, however that
+    ends."""
+    with (log / RUN_FILE).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+def _has_run(log: Path) -> bool:
+    try:
+        with (log / RUN_FILE).open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
 def supervise(run: WorkloadRun, *, kill_every_s: float, stay: bool) -> bool:
     """Keep the writers going and kill the doomed one now and then, until told to stop. False when they ended by
     themselves. `stay`: return only at a signal, so that a pod can be asked to verify."""
+    with held(run.log):
+        return _supervise(run, kill_every_s=kill_every_s, stay=stay)
+
+
+def _supervise(run: WorkloadRun, *, kill_every_s: float, stay: bool) -> bool:
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda caught, _: signals.append(caught))
@@ -99,11 +131,19 @@ def was_stopped(log: Path) -> bool:
     return (log / STOP_FILE).exists()
 
 
-def stop(log: Path) -> bool:
-    """Ask the run on this log to stop; True once its writers are gone and their logs are whole."""
+def stop(log: Path, *, tell: Callable[[str], None] = lambda _: None) -> bool:
+    """Ask the run on this log to stop; True once its writers are gone and their logs are whole. `tell` gets what is
+    waited for. Raises NoRun where no run is there, or it ended without a word: nobody would answer."""
+    patience_s = 2 * STOP_TIMEOUT_S
+    if not _has_run(log) and not (log / STOPPED_FILE).exists():
+        raise NoRun(f"no run on {log} is there to be stopped")
     (log / STOP_FILE).touch()
-    deadline_s = time.monotonic() + 2 * STOP_TIMEOUT_S
+    if not (log / STOPPED_FILE).exists():
+        tell(f"the run on {log} is asked to stop; waiting until its writers have, {patience_s:g} s at most")
+    deadline_s = time.monotonic() + patience_s
     while not (log / STOPPED_FILE).exists():
+        if not _has_run(log) and not (log / STOPPED_FILE).exists():  # it says so before it ends
+            raise NoRun(f"the run on {log} ended, and did not say that it had stopped: it was killed, or failed")
         if time.monotonic() > deadline_s:
             return False
         time.sleep(0.1)

@@ -3,6 +3,7 @@ half-done."""
 
 import argparse
 import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from bookie.base import errors
-from bookie.cli import ledger, main, node, output, where
+from bookie.cli import ledger, main, node, output, settings, where
 from bookie.cli import test as speed
 from bookie.local import layout
 from bookie.ports.admin import DrainStatus
@@ -100,7 +101,7 @@ def places(tmp_path: Path) -> dict[str, str]:
         ),
         (["metadata", "restore", "7", "/dev/null", "--yes"], 2, "/dev/null is empty: name another file"),
         (["metadata", "acl", "--metadata-service-uri", "zk://h/l", "--yes"], 2, "--yes is for --fix: "),
-        (["workload", "stop", "--log", "/proc"], 1, "nothing can be written to the log in /proc: No such file"),
+        (["workload", "stop", "--log", "/proc"], 3, "no run on /proc is there to be stopped: name the folder that"),
         (
             ["workload", "write", *ZOOKEEPER, "--log", "/proc", "--plans=steady", "--rate=1", "--entries-per-ledger=1"],
             1,
@@ -184,6 +185,26 @@ def test_no_verb_waits_for_ever_for_a_file(
     err = capsys.readouterr().err
     assert f"{pipe} " in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("is_uri_first", [True, False])
+def test_a_settings_file_that_can_be_read_once_is_read_once(
+    monkeypatch: pytest.MonkeyPatch, is_uri_first: bool
+) -> None:
+    """As `--config <(command)`: the second look found nothing, so no cluster, or no identity."""
+    monkeypatch.delenv(where.URI_VARIABLE, raising=False)
+    reading, writing = os.pipe()
+    os.write(writing, b"metadataServiceUri=zk://h/l\nzkEnableSecurity=true\n")
+    os.close(writing)
+    arguments = argparse.Namespace(config=f"/dev/fd/{reading}", metadata_service_uri=None)
+
+    uri_first = where.uri_of(arguments) if is_uri_first else ""
+    loaded = settings.load(arguments)
+    uri = where.uri_of(arguments)
+
+    assert (uri_first or uri, uri) == ("zk://h/l", "zk://h/l")
+    assert loaded.is_true("zkEnableSecurity")
+    os.close(reading)
 
 
 def test_a_pipe_that_nobody_reads_takes_nothing(tmp_path: Path) -> None:
@@ -428,6 +449,43 @@ def test_a_run_is_not_stopped_because_one_before_it_was(tmp_path: Path, monkeypa
             signal.signal(number, handler)
 
     assert not (tmp_path / "stopped").exists()
+
+
+def test_a_stop_without_a_run_says_so_at_once_and_stops_none_that_comes(tmp_path: Path) -> None:
+    with pytest.raises(supervisor.NoRun):
+        supervisor.stop(tmp_path)
+    (tmp_path / supervisor.RUN_FILE).touch()  # of one that was killed
+    with pytest.raises(supervisor.NoRun):
+        supervisor.stop(tmp_path)
+
+    assert not supervisor.was_stopped(tmp_path)
+
+
+def test_a_stop_of_a_run_that_has_stopped_is_done(tmp_path: Path) -> None:
+    (tmp_path / "stopped").touch()
+
+    assert supervisor.stop(tmp_path)
+
+
+def test_a_run_that_is_killed_while_it_stops_is_not_waited_for(tmp_path: Path) -> None:
+    run = contextlib.ExitStack()
+    run.enter_context(supervisor.held(tmp_path))
+
+    with pytest.raises(supervisor.NoRun):
+        supervisor.stop(tmp_path, tell=lambda _: run.close())
+
+
+def test_a_stop_tells_what_it_waits_for(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        (tmp_path / "stopped").touch()
+
+    with supervisor.held(tmp_path):
+        assert supervisor.stop(tmp_path, tell=tell)
+
+    assert told == [f"the run on {tmp_path} is asked to stop; waiting until its writers have, 120 s at most"]
 
 
 async def no_step() -> None:
