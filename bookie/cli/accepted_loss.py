@@ -56,15 +56,21 @@ def add_parser(verbs: Any) -> None:
 
 
 async def run(arguments: argparse.Namespace) -> int:
+    _wanted(arguments)  # before a person waits for the cluster
     async with where.client(arguments) as client:
         return await settle(arguments, client)
 
 
-async def settle(arguments: argparse.Namespace, client: Client) -> int:
-    """Do what the command says with this client."""
+def _wanted(arguments: argparse.Namespace) -> tuple[LedgerId, list[BookieId], list[IdRange]]:
+    """Return the ledger, the bookies and the ranges of entries that the command names. Raises BadInput."""
     ledger_id = ids.parse_ledger_id(arguments.ledger)
     bookies = [ids.parse_bookie_id(name) for name in arguments.bookie]
-    entries = [parse_range(text) for text in arguments.entries or ()]
+    return ledger_id, bookies, [parse_range(text) for text in arguments.entries or ()]
+
+
+async def settle(arguments: argparse.Namespace, client: Client) -> int:
+    """Do what the command says with this client."""
+    ledger_id, bookies, entries = _wanted(arguments)
     metadata = await client.metadata(ledger_id)
     await _check_names(client, ledger_id, metadata, bookies)
     if not metadata.is_closed and entries:

@@ -57,6 +57,8 @@ def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentPars
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
+    if getattr(arguments, "missing", None):
+        ids.parse_bookie_id(arguments.missing)  # before a person waits for the cluster
     async with where.cluster(arguments) as (store, uri, _):
         return await work(AutoRecovery(store, uri.root), arguments) or 0
 

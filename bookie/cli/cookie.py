@@ -63,8 +63,22 @@ def _verb(verbs: Any, name: str, text: str, work: Verb | None, *, bookie: bool =
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
+    _judge(arguments)
     async with where.cluster(arguments) as (store, uri, _):
         return await work(store, uri, arguments)
+
+
+def _judge(arguments: argparse.Namespace) -> None:
+    """Raise BadInput for what is wrong whatever the cluster says, before a person waits for its answer. What is in the
+    given file stays in `arguments.data`: a pipe gives it only once."""
+    if hasattr(arguments, "bookie"):
+        ids.parse_bookie_id(arguments.bookie)
+    if arguments.work in (_check, _generate) and not arguments.config:
+        raise errors.BadInput("add --config FILE, the settings file of the bookie whose cookie this is about")
+    if arguments.work is _create:
+        arguments.data = output.read(arguments.file)
+        with output.blamed(arguments.file):
+            cookie.load_cookie(arguments.data)
 
 
 # ---- seeing ----------------------------------------------------------------------------------------------------------
@@ -127,9 +141,8 @@ async def _generate(store: MetadataStore, uri: MetadataUri, arguments: argparse.
 
 
 async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
-    bookie_id, data = ids.parse_bookie_id(arguments.bookie), output.read(arguments.file)
-    with output.blamed(arguments.file):
-        found = cookie.load_cookie(data)
+    bookie_id, data = ids.parse_bookie_id(arguments.bookie), arguments.data
+    found = cookie.load_cookie(data)
     instance_id = await clusters.instance_id(store, uri.root)
     if (found.bookie_id, found.instance_id) != (bookie_id, instance_id):
         raise errors.BadInput(
@@ -189,8 +202,6 @@ async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
 
 async def _master(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> Cookie:
     """Return the cookie that the settings ask for."""
-    if not arguments.config:
-        raise errors.BadInput("add --config FILE, the settings file of the bookie whose cookie this is about")
     options = server_options.build(settings.load(arguments)).options
     instance_id = await clusters.instance_id(store, uri.root)
     storage = options.storage

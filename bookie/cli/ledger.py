@@ -91,8 +91,19 @@ def add_shape(verb: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
+    _judge(arguments)
     async with where.client(arguments) as client:
         return await work(client, arguments) or 0
+
+
+def _judge(arguments: argparse.Namespace) -> None:
+    """Raise BadInput for what is wrong whatever the cluster says, before a person waits for its answer."""
+    if hasattr(arguments, "ledger"):
+        ids.parse_ledger_id(arguments.ledger)
+    if bookie_id := getattr(arguments, "bookie", None) or getattr(arguments, "naming", None):
+        ids.parse_bookie_id(bookie_id)
+    if hasattr(arguments, "custom"):
+        shape_of(arguments)
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------

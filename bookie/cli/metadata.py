@@ -54,9 +54,10 @@ async def run_show(arguments: argparse.Namespace) -> int:
 
 
 async def run_dump(arguments: argparse.Namespace) -> int:
+    ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with where.cluster(arguments) as (store, uri, _):
         ledgers = await cluster.open_ledgers(store, uri)
-        data = (await ledgers.stored(ids.parse_ledger_id(arguments.ledger))).data
+        data = (await ledgers.stored(ledger_id)).data
     if arguments.output is None and arguments.json:
         output.say(arguments, {"sizeBytes": len(data), "base64": base64.b64encode(data).decode()}, "")
         return 0

@@ -221,8 +221,9 @@ async def run_fenced(arguments: argparse.Namespace) -> int:
     """Print how many of the ledgers refuse an add on the bookie. Exit 0 when every ledger that should refuse does, 6
     when the bookie was asked about none."""
     ledgers = [ids.parse_ledger_id(text) for text in arguments.ledgers.split(",") if text]
+    bookie_id = ids.parse_bookie_id(arguments.bookie)
     async with _client(arguments) as client:
-        found = await survey.probe_fences(client, ids.parse_bookie_id(arguments.bookie), ledgers)
+        found = await survey.probe_fences(client, bookie_id, ledgers)
     print(json.dumps(asdict(found)))
     code = fences_code(found)
     if found.unfenced:

@@ -162,6 +162,41 @@ def test_what_cannot_be_meant_is_told_in_one_sentence(
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["cookie", "create", "b:1", NOWHERE, "--yes"], "nowhere cannot be read: No such file"),
+        (["cookie", "create", "b:1", FILE, "--yes"], "/file: "),
+        (["cookie", "create", "b/1", FILE, "--yes"], "bookie id 'b/1'"),
+        (["cookie", "show", "b/1"], "bookie id 'b/1'"),
+        (["cookie", "delete", "b/1", "--yes"], "bookie id 'b/1'"),
+        (["cookie", "check"], "add --config FILE"),
+        (["cookie", "generate"], "add --config FILE"),
+        *((["ledger", verb, "x"], "ledger id 'x'") for verb in ("read", "show", "recover", "delete", "check")),
+        (["ledger", "accept-loss", "x", "--bookie", "b:1", "--reason", "r"], "ledger id 'x'"),
+        (["ledger", "accept-loss", "1", "--bookie", "b/1", "--reason", "r"], "bookie id 'b/1'"),
+        (["ledger", "read", "1", "--bookie", "b/1"], "bookie id 'b/1'"),
+        (["ledger", "list", "--naming", "b/1"], "bookie id 'b/1'"),
+        (["ledger", "create", "--custom", "x"], "--custom 'x' is not of the form"),
+        (["ledger", "write", "--custom", "x"], "--custom 'x' is not of the form"),
+        (["metadata", "show", "x"], "ledger id 'x'"),
+        (["autorecovery", "list", "--missing", "b/1"], "bookie id 'b/1'"),
+        (["workload", "fenced", "--bookie", "b/1", "--ledgers", "1"], "bookie id 'b/1'"),
+    ],
+)
+def test_what_can_be_judged_is_judged_before_the_metadata_store_is_asked(
+    places: dict[str, str], capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    """Nobody is at that address: a word about it means that a person waited for ten seconds first."""
+    nobody = ["--metadata-service-uri", "zk://127.0.0.1:1/ledgers"]
+
+    assert main.main([*words[:2], *nobody, *(places.get(word, word) for word in words[2:])]) == 2
+
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["settings", "show", "--config"],
@@ -467,7 +502,8 @@ def test_a_stop_of_a_run_that_has_stopped_is_done(tmp_path: Path) -> None:
     assert supervisor.stop(tmp_path)
 
 
-def test_a_run_that_is_killed_while_it_stops_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_while_it_stops_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "STOP_TIMEOUT_S", 1.0)  # of one that waits all the same
     run = contextlib.ExitStack()
     run.enter_context(supervisor.held(tmp_path))
 

@@ -27,7 +27,7 @@ def test_no_plan_is_shown_to_make_a_cookie_that_exists(
     data = cookie.dump_cookie(Cookie(ID, ("/j",), ("/l",), ("/x",), "i-1"))
     (tmp_path / "saved").write_bytes(data)
     wanted = argparse.Namespace(
-        bookie=ID, file=tmp_path / "saved", json=False, **{"yes": False, "dry_run": False, **consent}
+        bookie=ID, file=tmp_path / "saved", data=data, json=False, **{"yes": False, "dry_run": False, **consent}
     )
     simulation = Simulation("plans")
 
