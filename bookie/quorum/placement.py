@@ -108,8 +108,8 @@ def weighted(
 
 
 def _placed(candidates: Sequence[Candidate], zones_min: int) -> Sequence[Candidate]:
-    """Return the candidates that may be chosen at all."""
-    return candidates if zones_min <= 1 else [candidate for candidate in candidates if candidate.zone]
+    """Return the candidates that may be chosen at all, each once."""
+    return [candidate for candidate in dict.fromkeys(candidates) if candidate.zone or zones_min <= 1]
 
 
 def _spans(schedule: Schedule, filled: Sequence[Candidate | None], slot: int, zones_min: int) -> bool:
@@ -147,7 +147,7 @@ def _fill(
     schedule: Schedule, slots: Sequence[Candidate | None], candidates: Sequence[Candidate]
 ) -> list[Candidate | None]:
     filled = list(slots)
-    free = list(dict.fromkeys(candidates))
+    free = list(candidates)
     for slot, holder in enumerate(filled):
         if holder is not None or not free:
             continue

@@ -35,6 +35,7 @@ def test_a_bookie_of_one_directory_needs_less_than_two_gib() -> None:
 @pytest.mark.parametrize(
     ("changes", "least"),
     [
+        ({"journal_dirs": 2}, budgets.JOURNAL_BYTES),
         ({"ledger_dirs": 2}, 3 * budgets.WRITE_CACHE_BYTES + budgets.READ_CACHE_BYTES),
         ({"write_cache_bytes": budgets.WRITE_CACHE_BYTES + MIB}, 3 * MIB),
         ({"read_cache_bytes": budgets.READ_CACHE_BYTES + MIB}, MIB),

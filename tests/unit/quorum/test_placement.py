@@ -95,6 +95,21 @@ def test_zones_that_are_a_must_are_refused_when_they_are_not_there() -> None:
         placement.choose(Schedule(2, 2, 2), fleet("a", "", ""), zones_min=2)
 
 
+def test_copies_go_to_as_many_zones_as_there_are_copies_where_more_are_asked_for() -> None:
+    ensemble = placement.choose(Schedule(3, 2, 2), fleet("a", "b", "c"), zones_min=3)
+
+    assert len(ensemble) == 3
+
+
+def test_a_bookie_that_is_told_of_twice_is_one() -> None:
+    twice = [*fleet("a"), *fleet("a")]
+
+    with pytest.raises(errors.NotEnoughBookies, match="there are 1"):
+        placement.choose(Schedule(2, 2, 2), twice)
+    found = placement.replace(Schedule(2, 2, 2), [BookieId("x"), BookieId("y")], [0, 1], twice, zones={})
+    assert found == {0: "a0"}
+
+
 def test_a_replacement_that_would_leave_too_few_zones_is_none() -> None:
     ensemble = [BookieId("a0"), BookieId("b1")]
     zones = {BookieId("a0"): "a", BookieId("b1"): "b"}
@@ -105,6 +120,13 @@ def test_a_replacement_that_would_leave_too_few_zones_is_none() -> None:
 
     assert replaced("a") == {}
     assert replaced("a", "c") == {1: "c3"}
+
+
+def test_bookies_without_any_free_space_are_drawn_too() -> None:
+    """Their writers are refused by them, with a reason; an error of ours would stop all writers."""
+    full = fleet("a", "b")
+
+    assert set(placement.weighted(full, {one.bookie_id: 0 for one in full}, Random(1).randrange)) == set(full)
 
 
 @settings(deadline=None)

@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,22 @@ def test_a_jks_store_wants_its_password_and_every_bit(store: bytes) -> None:
         flipped[at] ^= 1
         with pytest.raises(ValueError, match="digest"):
             keystore.open_jks(bytes(flipped), JKS_PASSWORD)
+
+
+def test_a_store_without_a_certificate_to_trust_is_refused(tmp_path: Path) -> None:
+    """OpenSSL would take it, and refuse everybody in the handshake."""
+    body = bytes.fromhex("feedfeed 00000002 00000000")
+    digest = hashlib.sha1(JKS_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
+    (tmp_path / "trust.jks").write_bytes(body + digest)
+    (tmp_path / "password").write_text(JKS_PASSWORD)
+    options = TlsOptions(
+        trust_store=str(tmp_path / "trust.jks"),
+        trust_store_type="JKS",
+        trust_password_file=str(tmp_path / "password"),
+    )
+
+    with pytest.raises(errors.BadInput, match="holds no certificate to trust"):
+        keystore.load(options)
 
 
 @given(st.binary(max_size=300))

@@ -69,6 +69,48 @@ def test_at_the_bound_the_oldest_silent_one_goes_of_the_address_with_most_of_the
     assert connections.why_not("10.0.0.7:1") is None
 
 
+def test_a_bookie_of_one_connection_takes_one() -> None:
+    connections, _ = connections_of(1)
+
+    assert connections.why_not("10.0.0.1:1") is None
+    join(connections, Guest("10.0.0.1:1"))
+    assert connections.why_not("10.0.0.2:1") is not None
+
+
+def test_an_address_that_comes_and_goes_is_not_shut_out() -> None:
+    connections, _ = connections_of(4)
+
+    for number in range(10):
+        assert connections.why_not(f"10.0.0.1:{number}") is None
+        connections.leave(join(connections, Guest(f"10.0.0.1:{number}")))
+
+
+def test_an_error_while_looking_is_told_and_the_looking_goes_on() -> None:
+    met = server_support.MetDoors()
+    connections = Connections(Budgets(connections=10), Clock(), met)
+    guest = join(connections, Guest("10.0.0.1:1"))
+    connections.unsent.note(guest, 1)
+    del guest.untaken_bytes
+
+    connections.look()
+
+    assert [(door, type(error)) for door, error in met.met] == [("connections", AttributeError)]
+
+
+def test_answers_of_a_client_that_left_count_until_their_memory_is_free() -> None:
+    """Who asks, goes and comes again would have the room of others each time."""
+    connections, clock = connections_of(10)
+    guest = join(connections, Guest("10.0.0.1:1"))
+    guest.untaken_bytes = 4096
+
+    connections.leave(guest)
+    assert connections.unsent.total_bytes == 4096
+
+    guest.untaken_bytes = 0
+    connections.look()
+    assert connections.unsent.total_bytes == 0
+
+
 def test_who_speaks_is_let_in_beside_silent_ones_from_his_own_address() -> None:
     connections, _ = connections_of(10)
     silent = [join(connections, Guest(f"10.0.0.1:{number}", has_spoken=False)) for number in range(5)]

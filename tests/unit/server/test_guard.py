@@ -227,6 +227,33 @@ def test_where_tls_is_required_plain_requests_are_refused_and_encrypted_ones_ser
     assert scene.passed == 1
 
 
+def test_only_what_has_a_password_in_it_is_an_attempt() -> None:
+    scene = by_password()
+    request = AuthRequest(1, 3, "sasl", b"")
+
+    assert not scene.guard.looks_at(request)
+    scene.auth(b"")
+    assert scene.guard.looks_at(request)
+    assert not scene.guard.looks_at(AuthRequest(1, 3, "another", b""))
+
+
+def test_who_has_proven_his_name_keeps_it_when_tls_begins_without_a_certificate() -> None:
+    scene = by_password()
+    client = DigestClient(USER, Secret(PASSWORD), "cnonce")
+    response = client.answer(scene.auth(b""))
+    assert response is not None
+    scene.auth(response)
+
+    scene.guard.encrypted(None)
+
+    assert scene.guard.user == USER
+
+
+def test_an_auth_longer_than_any_plugin_s_is_not_looked_at() -> None:
+    with pytest.raises(errors.BadInput, match="at most 256 and 8192"):
+        by_password().ask(AuthRequest(1, 3, "sasl", bytes(8193)))
+
+
 def test_where_tls_is_required_a_password_is_not_asked_for_in_plain(caplog: pytest.LogCaptureFixture) -> None:
     scene = by_password(needs_tls=True)
     client = DigestClient(USER, Secret(PASSWORD), "cnonce")
@@ -249,6 +276,14 @@ def test_where_tls_is_required_a_password_is_not_asked_for_in_plain(caplog: pyte
         ({"needs_tls": True}, "tlsKeyStore"),
         ({"provider": "certificate", "authorized_roles": ("writer",)}, "tlsClientAuthentication"),
         ({"provider": "certificate", "tls": TlsOptions("k", certificate="c")}, "authorizedRoles"),
+        (
+            {
+                "provider": "certificate",
+                "authorized_roles": ("writer",),
+                "tls": TlsOptions("k", certificate="c", needs_client_certificate=False),
+            },
+            "tlsClientAuthentication",
+        ),
         ({"provider": "sasl"}, "saslJaasFile"),
         ({"provider": "sasl", "users": {USER: Secret(PASSWORD)}, "allowed_ids": "("}, "saslJaasClientAllowedIds"),
     ],
@@ -256,6 +291,14 @@ def test_where_tls_is_required_a_password_is_not_asked_for_in_plain(caplog: pyte
 def test_options_that_protect_nothing_are_refused(options: dict[str, object], reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
         SecurityOptions(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("needs_tls", [False, True])
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_connection_may_do_everything_at_once_only_where_nothing_is_asked_for(needs_tls: bool, asks: bool) -> None:
+    authentication = ByCertificate(("writer",), ()) if asks else None
+
+    assert Security(None, needs_tls, authentication).is_open is not (needs_tls or asks)
 
 
 def test_options_do_not_print_passwords() -> None:

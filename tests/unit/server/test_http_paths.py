@@ -78,6 +78,23 @@ def test_the_state_has_java_s_four_fields(state: State, running: bool, stopping:
     }
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/config/server_config/"),
+        ("HEAD", "/api/v1/config/server_config"),
+        ("HEAD", "/api/v1/bookie/state//"),
+        ("PUT", "/api/v1/bookie/state/readonly/"),
+    ],
+)
+def test_a_stranger_is_refused_however_he_writes_a_path(method: str, path: str) -> None:
+    node = FakeNode()
+
+    assert ask(node, method, path, b'{"readOnly": true}', local=False).status == 403
+    assert not node.is_read_only
+    assert ask(node, method, path, b'{"readOnly": true}').status == 200
+
+
 def test_the_mode_is_set_and_told() -> None:
     node = FakeNode()
 

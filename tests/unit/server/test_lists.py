@@ -67,9 +67,11 @@ def _run(place: int) -> IdRange:
     return first, first
 
 
-def serving(asker: Asker, store: Any, frame_bytes_max: int = FRAME_LIMIT_BYTES) -> Processor:
+def serving(
+    asker: Asker, store: Any, frame_bytes_max: int = FRAME_LIMIT_BYTES, *, unsent: Unsent | None = None
+) -> Processor:
     boundary, clock = Boundary(server_support.StrictDoors()), asker.processor.clock
-    readers, listers = Readers(boundary, Unsent(64 * MIB)), lists.listers(boundary, Unsent(64 * MIB))
+    readers, listers = Readers(boundary, Unsent(64 * MIB)), lists.listers(boundary, unsent or Unsent(64 * MIB))
     asker.node.spawn(readers.run(), "readers")
     asker.node.spawn(listers.run(), "listers")
     return Processor(store, readers, listers, Admission(), ServerMetrics(), clock, boundary, frame_bytes_max)
@@ -166,6 +168,37 @@ async def test_a_list_ends_with_its_client_and_leaves_its_place_to_others(asker:
     long.may_end = True
     await settled()
     assert statuses(other) == [Status.EOK]
+
+
+@story(server_support.run)
+async def test_a_client_that_takes_answers_again_gets_its_list(asker: Asker, store: EntryStore) -> None:
+    processor = serving(asker, store)
+    (client,) = clients(asker, processor, 1)
+    client.takes_answers = False
+    send_lists(client, 1)
+    await settled()
+    assert statuses(client) == []
+
+    client.takes_answers = True
+    processor.resume(client)
+
+    await asker.node.simulation.until(lambda: bool(client.answers), "the list")
+
+
+@story(server_support.run)
+async def test_lists_that_were_held_up_by_what_others_do_not_take_go_on(asker: Asker, store: EntryStore) -> None:
+    unsent = Unsent(64 * MIB)
+    processor = serving(asker, store, unsent=unsent)
+    deaf, client = clients(asker, processor, 2)
+    unsent.note(deaf, 100 * MIB)  # type: ignore[arg-type]
+    send_lists(client, 1)
+    await settled()
+    assert statuses(client) == []
+
+    unsent.note(deaf, 0)  # type: ignore[arg-type]
+    processor.look()
+
+    await asker.node.simulation.until(lambda: bool(client.answers), "the list")
 
 
 @story(server_support.run)

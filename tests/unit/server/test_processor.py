@@ -7,7 +7,7 @@ import struct
 import pytest
 
 import server_support
-from bookie.base.errors import Status
+from bookie.base.errors import BadInput, Status
 from bookie.base.ids import BootEpoch, EntryId, Incarnation, LedgerId
 from bookie.base.units import MIB, NS_PER_S
 from bookie.server import readers
@@ -506,6 +506,22 @@ async def test_read_lac_of_a_ledger_with_neither_is_no_entry(asker: Asker, store
 
 
 @story(server_support.run)
+async def test_read_lac_that_nobody_has_time_for_is_refused_and_no_answer_about_the_ledger(
+    asker: Asker, store: EntryStore
+) -> None:
+    asker.node.disk_faults.must_wait_percent = 100
+    await asker.add(0)
+    await store.flush()
+    for _ in range(readers.QUEUE_MAX):
+        asker.send(server_support.read(0))
+
+    answer = await asker.ask(ReadLacRequest(0, 3, LEDGER))
+
+    assert answer == ReadLacResponse(answer.txn, 3, Status.ETOOMANYREQUESTS, LEDGER)
+    await asker.node.simulation.until(lambda: asker.slow_reads == 0, "the reads before it")
+
+
+@story(server_support.run)
 async def test_write_lac_wants_the_key_and_does_not_mind_a_fence(asker: Asker, store: EntryStore) -> None:
     await asker.read(LAST, is_fencing=True, master_key=KEY)
     lac_body = DIGEST.seal_lac(LEDGER, 0)
@@ -597,6 +613,15 @@ async def test_authentication_is_off_and_says_so(asker: Asker, store: EntryStore
     assert answer == AuthResponse(answer.txn, 3, Status.EOK, "AuthDisabledPlugin", b"")
 
 
+@pytest.mark.parametrize(("plugin", "payload"), [("p" * 257, b""), ("sasl", bytes(8193))])
+@story(server_support.run)
+async def test_an_auth_longer_than_any_plugin_s_ends_the_connection(
+    asker: Asker, store: EntryStore, *, plugin: str, payload: bytes
+) -> None:
+    with pytest.raises(BadInput, match="at most 256 and 8192"):
+        asker.send(AuthRequest(0, 3, plugin, payload))
+
+
 @story(server_support.run)
 async def test_tls_and_unimplemented_operations_are_bad_requests(asker: Asker, store: EntryStore) -> None:
     tls = await asker.ask(StartTlsRequest(0, 3))
@@ -684,6 +709,17 @@ def test_requests_and_errors_are_counted() -> None:
 
     assert (metrics.adds, metrics.reads, metrics.errors[Status.EUA]) == (2, 1, 1)
     assert sum(metrics.add_latency.counts) == 1
+
+
+def test_errors_of_explicit_lacs_are_counted_as_those_of_entries_are() -> None:
+    async def story(asker: Asker, store: EntryStore) -> None:
+        await asker.add(0)
+        await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, OTHER_KEY, DIGEST.seal_lac(LEDGER, 0)))
+        await asker.ask(ReadLacRequest(0, 3, LedgerId(8)))
+
+    metrics = server_support.run(story)
+
+    assert (metrics.errors[Status.EUA], metrics.errors[Status.ENOLEDGER]) == (1, 1)
 
 
 # ---- 3.7 batch reads (v2)

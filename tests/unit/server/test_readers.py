@@ -256,6 +256,20 @@ async def test_who_asks_for_little_is_taken_however_much_the_others_wait_for(rea
 
 
 @story(run)
+async def test_who_waits_behind_a_client_of_his_address_that_went_deaf_is_read_for(
+    readers: Readers, unsent: Unsent
+) -> None:
+    deaf, other = Client("10.0.0.1:1"), Client("10.0.0.1:2")
+    for client in (deaf, other):
+        readers.submit(client.read(0), client, answer)
+    deaf.takes_answers = False  # before a worker had its turn
+
+    await settled()
+
+    assert (deaf.answered, other.answered) == ([], [0])
+
+
+@story(run)
 async def test_a_job_that_answers_in_parts_comes_again_before_the_others(readers: Readers, unsent: Unsent) -> None:
     parts = [1, 2, 3]
 

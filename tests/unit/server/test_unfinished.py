@@ -68,6 +68,37 @@ async def test_a_frame_that_is_larger_than_all_room_is_let_in_alone() -> None:
 
 
 @story(run)
+async def test_nobody_is_let_in_before_those_who_wait_because_his_frame_is_smaller() -> None:
+    """Else a stream of smaller ones keeps a large one out for ever."""
+    unfinished, (one, two, three) = guests(3)
+    unfinished.claim(one, LARGE, KIB, 0)
+    first = unfinished.claim(two, LARGE + MIB, KIB, 1)
+    second = unfinished.claim(three, MIB, KIB, 2)
+    assert first is not None
+    assert second is not None
+
+    unfinished.claim(one, 0, 0, 3)
+
+    assert (first.done(), second.done()) == (True, True)  # all that there is room for
+    assert (unfinished.used_bytes, unfinished.waiting_bytes) == (LARGE + 2 * MIB, 0)
+
+
+@story(run)
+async def test_who_waits_for_room_is_not_late_before_his_deadline() -> None:
+    unfinished, (one, two, waiting) = guests(3)
+    unfinished.claim(one, SMALL_BYTES, KIB, 0)
+    assert unfinished.claim(waiting, LIMIT, KIB, 0) is not None
+    unfinished.claim(two, SMALL_BYTES, KIB, CONTENDED_NS)  # one small frame after the other
+    unfinished.claim(one, 0, 0, CONTENDED_NS)
+
+    unfinished.look(CONTENDED_NS + 1)
+    assert waiting.reason == ""
+
+    unfinished.look(DEADLINE_NS + 1)
+    assert waiting.reason != ""
+
+
+@story(run)
 async def test_who_does_not_finish_makes_room_for_those_who_wait_the_oldest_first() -> None:
     unfinished, (one, two, three) = guests(3)
     unfinished.claim(one, LARGE, KIB, 0)

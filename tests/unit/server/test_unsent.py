@@ -66,6 +66,40 @@ def test_beyond_it_who_takes_nothing_is_cut_and_who_takes_is_not() -> None:
     assert unsent.total_bytes == slow.untaken_bytes + 32 * KIB  # as last looked
 
 
+def test_who_took_much_once_must_go_on_taking() -> None:
+    unsent, (deaf,) = with_debts(2 * LIMIT)
+    unsent.look(0)
+    deaf.take(MIB)
+
+    unsent.look(2 * NS_PER_S)
+    assert not deaf.reason
+    unsent.look(4 * NS_PER_S)
+
+    assert deaf.reason
+
+
+def test_who_always_takes_the_little_he_has_is_not_cut() -> None:
+    unsent, (many, tail) = with_debts(2 * LIMIT, KIB)
+    for second in range(0, 20, 2):
+        unsent.look(second * NS_PER_S)
+        many.take(64 * KIB)
+        tail.taken_bytes += KIB  # and has the next answer
+
+    assert (many.reason, tail.reason) == ("", "")
+
+
+def test_time_in_which_there_was_room_is_not_counted() -> None:
+    unsent, (other, idle) = with_debts(LIMIT, KIB)
+    unsent.look(0)
+    other.take(LIMIT)
+    unsent.look(NS_PER_S)
+
+    other.untaken_bytes = 2 * LIMIT
+    unsent.note(other, other.untaken_bytes)
+    unsent.look(100 * NS_PER_S)
+    assert idle.reason == other.reason == ""
+
+
 def test_who_has_less_left_than_must_be_taken_needs_to_take_no_more_than_that() -> None:
     unsent, (deaf, nearly) = with_debts(2 * LIMIT, KIB)
     unsent.look(0)

@@ -60,6 +60,20 @@ def test_what_is_remembered_is_bounded_and_the_one_that_errs_stays_in_mind() -> 
     assert found.attempt("attacker", 3 * HOSTS_MAX) > 3 * HOSTS_MAX
 
 
+def test_an_address_that_errs_again_is_not_the_next_one_forgotten() -> None:
+    found = WrongPasswords()
+    for _ in range(FREE + 3):
+        found.failed("attacker", 0)
+    for number in range(HOSTS_MAX - 1):
+        found.failed(f"10.0.0.{number}", 0)
+
+    found.failed("attacker", 0)
+    found.failed("10.1.0.1", 0)
+
+    found.attempt("attacker", 0)
+    assert found.attempt("attacker", 0) > 0
+
+
 def test_a_night_of_wrong_passwords_is_forgiven_within_eleven_minutes() -> None:
     passwords, now_ns = WrongPasswords(), 0
     for _ in range(6_000):

@@ -47,6 +47,24 @@ def test_a_block_begins_where_the_ledger_or_the_number_of_the_block_changes(entr
     assert found == [*starts, len(blocks)]
 
 
+@given(SLOTS, st.integers(0, block.COUNT - 1))
+def test_one_entry_that_comes_before_or_after_what_is_there_is_found_at_its_own_place(
+    slots: dict[int, int], slot: int
+) -> None:
+    one = EntryId(FIRST + slot)
+
+    (row,) = block.pack_all([one], [location.pack(5, slot, 9)], [0, 1], [pack(slots)])
+
+    assert row == pack(slots | {slot: 5})
+
+
+def test_a_row_of_no_entry_is_damage_and_not_an_absent_entry() -> None:
+    with pytest.raises(CorruptFile):
+        block.find(bytes(4), EntryId(FIRST))
+    with pytest.raises(CorruptFile):
+        block.last_in(bytes(4), EntryId(FIRST))
+
+
 @given(SLOTS, st.data())
 def test_a_row_of_another_length_is_damage_and_not_an_absent_entry(slots: dict[int, int], data: st.DataObject) -> None:
     row = pack(slots)

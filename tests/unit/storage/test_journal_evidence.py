@@ -55,6 +55,63 @@ async def test_a_file_that_a_mark_is_in_was_begun_whatever_is_left_of_it(bench: 
     await bench.life(nothing, accept_loss=True)
 
 
+async def many_files(bench: Bench) -> None:
+    """A life that ends by kill -9 before its first checkpoint, with entries in several files."""
+
+    async def first(store: EntryStore) -> None:
+        for entry_id in range(20):
+            await bench.put_all(store, 7, [entry_id], payload=bytes(900))
+
+    await bench.life(first, end=ProcessEnd.KILL)
+    assert len(bench.paths(".journal")) >= 3
+
+
+@story(run, lagging)
+async def test_a_file_with_records_is_never_taken_for_one_that_was_not_begun(bench: Bench) -> None:
+    await many_files(bench)
+    last = bench.image(bench.paths(".journal")[-1])
+    assert len(last.data) > 4096
+    last.data[8] ^= 1
+    last.durable[:] = last.data
+
+    with pytest.raises(errors.CorruptFile, match="header at offset 0"):
+        await bench.life(nothing)
+
+
+@story(run, lagging)
+async def test_the_first_file_is_missed_also_where_no_mark_is_in_it(bench: Bench) -> None:
+    await many_files(bench)
+    first = bench.paths(".journal")[0]
+    current = bench.node.image.volumes["/journal"].root.names["current"]
+    del current.names[first.rpartition("/")[2]]  # type: ignore[union-attr]
+    current.durable = dict(current.names)  # type: ignore[union-attr]
+
+    with pytest.raises(errors.CorruptFile, match=r"0001\.journal is missing"):
+        await bench.life(nothing)
+
+
+@story(run, lagging)
+async def test_a_file_that_took_the_name_of_another_is_refused(bench: Bench) -> None:
+    await many_files(bench)
+    names = bench.paths(".journal")
+    one, other = bench.image(names[0]), bench.image(names[1])
+    one.data[:], one.durable[:] = other.data, other.data
+
+    with pytest.raises(errors.CorruptFile, match=r"0001\.journal: the header"):
+        await bench.life(nothing)
+
+
+@story(run, lagging)
+async def test_a_file_in_the_middle_that_lost_its_last_block_is_seen_by_the_next_one(bench: Bench) -> None:
+    """Each record that is left checks."""
+    await many_files(bench)
+    first = bench.paths(".journal")[0]
+    cut(bench, first, len(bench.image(first).data) - 4096)
+
+    with pytest.raises(errors.CorruptFile, match=r"0001\.journal: ends at"):
+        await bench.life(nothing)
+
+
 @story(run, lagging)
 async def test_a_directory_that_lags_is_not_replayed_from_less_than_another_ones_mark_reached(bench: Bench) -> None:
     await one_directory_lags(bench)

@@ -26,6 +26,17 @@ def kept(cache: ReadCache, count: int) -> list[int]:
     return [number for number in range(count) if cache.get(LEDGER, EntryId(number)) is not None]
 
 
+def test_what_moves_is_told_to_reads_under_way_although_nothing_is_cached_yet() -> None:
+    cache = ReadCache(SEGMENTS * 5_000)
+    epoch = cache.epoch
+
+    cache.forget({LEDGER: [EntryId(0)]})
+    moved = cache.epoch
+    cache.drop(LEDGER)
+
+    assert len({epoch, moved, cache.epoch}) == 3
+
+
 def test_what_fits_stays_whole() -> None:
     cache = filled(SEGMENTS * 5_000, 50)
 

@@ -93,6 +93,40 @@ def test_what_is_no_list_is_refused(groups: list[tuple[int, int, int, int]]) -> 
         availability.decode_groups(encoded(*groups))
 
 
+@pytest.mark.parametrize("count", [-1, 0, 1, 3])
+def test_a_list_that_is_longer_or_shorter_than_it_says_is_refused(count: int) -> None:
+    """What a wrong number of groups hides would be taken for entries that the bookie does not have."""
+    data = struct.pack(">ii56x", 0, count) + encoded((0, 0, 1, 0), (5, 5, 1, 0))[64:]
+
+    with pytest.raises(BadInput):
+        availability.decode_groups(data)
+
+
+def test_runs_too_far_apart_for_one_step_are_written_apart() -> None:
+    runs = [(0, 0), (2**31, 2**31), (2**32, 2**32)]
+
+    assert availability.decode(wire_support.encode_runs(runs)) == runs
+
+
+def test_a_run_longer_than_one_group_can_say_is_written_whole() -> None:
+    runs = [(3, 2**32 + 5)]
+
+    assert availability.decode(wire_support.encode_runs(runs)) == runs
+
+
+def test_steps_that_would_pass_the_last_id_are_no_error_of_ours() -> None:
+    end = 2**63
+
+    with pytest.raises(BadInput):
+        availability.decode(encoded((end - 4, end - 4, 1, 0), (end - 2, end - 2, 1, 0), *[(0, 0, 1, 0)] * 6))
+
+
+def test_a_list_of_more_runs_than_a_bookie_can_hold_is_refused() -> None:
+    """Twenty-four bytes that take all memory of whoever asked."""
+    with pytest.raises(BadInput, match="more than any bookie can hold"):
+        availability.decode(encoded((0, 2 * (1 << 22), 1, 2)))
+
+
 def test_the_last_entries_there_can_be_are_read() -> None:
     end = 2**63
 

@@ -62,6 +62,17 @@ def test_of_a_chunk_that_ends_a_frame_only_that_frame_is_copied() -> None:
     assert whole.obj is chunk
 
 
+def test_what_is_kept_of_a_chunk_is_the_splitter_s_own() -> None:
+    """A caller may read into the same buffer again."""
+    stream = b"".join(framing.frame([b"payload"]))
+    chunk = bytearray(stream[:6])
+    splitter = framing.FrameSplitter()
+    assert splitter.feed(chunk) == []
+    chunk[:] = bytes(6)
+
+    assert splitter.feed(stream[6:]) == [b"payload"]
+
+
 def test_frames_of_one_chunk_borrow_it() -> None:
     chunk = b"".join(framing.frame([b"payload"]))
 

@@ -1,5 +1,6 @@
 """DIGEST-MD5 against the vector that the JDK's own classes printed (spec/wire.md#W40), and against itself."""
 
+import hashlib
 import re
 
 import pytest
@@ -106,6 +107,60 @@ def test_a_nonce_is_good_for_one_attempt() -> None:
 def test_the_response_before_the_challenge_is_refused() -> None:
     with pytest.raises(errors.Unauthorized, match="empty"):
         server().answer(RESPONSE)
+
+
+def test_who_is_not_known_does_not_pass_without_a_password() -> None:
+    bookie = server()
+    client = DigestClient("bookkeeper-stranger", Secret(""), CNONCE)
+    proof = client.answer(bookie.answer(b""))
+    assert proof is not None
+
+    with pytest.raises(errors.Unauthorized, match="no such user"):
+        bookie.answer(proof)
+
+
+def proof(*, cnonce: str = CNONCE, authzid: str = USER) -> bytes:
+    """What one says who knows the password; the digest is the right one for all of it (RFC 2831, 2.1.2.1)."""
+
+    def md5(data: bytes) -> bytes:
+        return hashlib.md5(data, usedforsecurity=False).digest()
+
+    secret = md5(f"{USER}:bookkeeper:{PASSWORD}".encode()) + f":{NONCE}:{cnonce}:{authzid}".encode()
+    a2 = md5(b"AUTHENTICATE:bookkeeper/bookkeeper").hex()
+    response = md5(f"{md5(secret).hex()}:{NONCE}:00000001:{cnonce}:auth:{a2}".encode()).hex()
+    return RESPONSE.replace(CNONCE.encode(), cnonce.encode()).replace(
+        f'response=58cf0ce303af0aa72ab93a463e4fcf71,qop=auth,authzid="{USER}"'.encode(),
+        f'response={response},qop=auth,authzid="{authzid}"'.encode(),
+    )
+
+
+def test_the_right_password_is_not_enough_for_somebody_else_nor_without_a_nonce_of_ones_own() -> None:
+    assert proof() == RESPONSE
+    for given, wrong in ((proof(authzid="bookkeeper-admin"), "authzid"), (proof(cnonce=""), "cnonce")):
+        bookie = server()
+        bookie.answer(b"")
+
+        with pytest.raises(errors.Unauthorized, match=f"wrong {wrong}"):
+            bookie.answer(given)
+
+
+def test_a_directive_that_is_given_twice_is_refused() -> None:
+    bookie = server()
+    bookie.answer(b"")
+
+    with pytest.raises(errors.Unauthorized, match="username twice"):
+        bookie.answer(b'username="somebody",' + RESPONSE)
+
+
+def test_a_proof_for_another_realm_is_refused() -> None:
+    """The password is right, and what it was asked for is not this service."""
+    bookie = server()
+    client = DigestClient(USER, Secret(PASSWORD), CNONCE)
+    proof = client.answer(bookie.answer(b"").replace(b'realm="bookkeeper"', b'realm="other"'))
+    assert proof is not None
+
+    with pytest.raises(errors.Unauthorized, match="wrong realm"):
+        bookie.answer(proof)
 
 
 def test_a_client_does_not_believe_a_bookie_that_does_not_know_the_password() -> None:

@@ -151,6 +151,34 @@ def test_what_java_closes_the_connection_for_is_no_request(what: str, frame: str
         receive(frame)
 
 
+def test_the_opcode_of_version_0_is_no_flag() -> None:
+    """All four bytes are the opcode: the bits of 7 would fence the ledger."""
+    (batch,) = receive(f"00000007 {IDS} 000000000000002a 0000000a 0000000000000400")
+
+    assert batch == BatchReadRequest(0x2A, 0, LEDGER, ENTRY, 10, 1024)
+
+
+def test_a_batch_answer_that_ends_within_an_entry_is_refused() -> None:
+    whole = joined(v2.pack_response(BatchReadResponse(5, 2, Status.EOK, LEDGER, ENTRY, (b"first", b"second"))))[4:]
+
+    for cut in (1, len(b"second")):
+        with pytest.raises(BadInput, match="ends within an entry"):
+            v2.unpack_response(memoryview(whole)[:-cut])
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        AddRequest(0, 2, LEDGER, ENTRY, KEY, BODY, is_deferred=True),
+        ReadRequest(0, 2, LEDGER, LAST, previous_lac=3, timeout_ms=1000, is_piggyback=True),
+    ],
+)
+def test_what_v2_cannot_carry_is_not_sent_as_something_else(request_: Request) -> None:
+    """A deferred add would be acknowledged as a durable one, and a long poll answered as a read."""
+    with pytest.raises(BadInput, match="use version 3"):
+        v2.pack_request(request_)
+
+
 @pytest.mark.parametrize("status", [status for status in Status if status])
 def test_every_status_has_a_code_that_java_s_v2_clients_know(status: Status) -> None:
     answer = v2.pack_response(AddResponse(0, 2, status, LEDGER, ENTRY))

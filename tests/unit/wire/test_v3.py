@@ -1,5 +1,7 @@
 """Version 3 under any values: every message survives its codec and a bookie's session, in any chunks."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,6 +115,25 @@ def test_a_large_frame_of_many_fields_is_refused_before_it_is_parsed(unit: bytes
 
     with pytest.raises(BadInput, match="more than 64 fields"):
         v3.unpack_request(memoryview(frame))
+
+
+class Counted(bytes):
+    """A frame that counts the bytes looked at one by one."""
+
+    looked_at = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looked_at += 1
+        return super().__getitem__(place)
+
+
+def test_a_number_that_does_not_end_is_not_followed_through_a_large_frame() -> None:
+    """It grows with each byte: five MiB of them held the loop for minutes."""
+    frame = Counted(b"\xff" * 100_000)
+
+    with pytest.raises(BadInput):
+        v3.unpack_request(frame)
+    assert frame.looked_at < 100
 
 
 def test_a_large_add_with_a_context_of_java_s_is_read() -> None:
