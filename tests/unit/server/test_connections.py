@@ -99,7 +99,7 @@ def test_an_error_while_looking_is_told_and_the_looking_goes_on() -> None:
 
 def test_answers_of_a_client_that_left_count_until_their_memory_is_free() -> None:
     """Who asks, goes and comes again would have the room of others each time."""
-    connections, clock = connections_of(10)
+    connections, _ = connections_of(10)
     guest = join(connections, Guest("10.0.0.1:1"))
     guest.untaken_bytes = 4096
 

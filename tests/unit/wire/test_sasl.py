@@ -136,12 +136,12 @@ def proof(*, cnonce: str = CNONCE, authzid: str = USER) -> bytes:
 
 def test_the_right_password_is_not_enough_for_somebody_else_nor_without_a_nonce_of_ones_own() -> None:
     assert proof() == RESPONSE
-    for given, wrong in ((proof(authzid="bookkeeper-admin"), "authzid"), (proof(cnonce=""), "cnonce")):
+    for said, wrong in ((proof(authzid="bookkeeper-admin"), "authzid"), (proof(cnonce=""), "cnonce")):
         bookie = server()
         bookie.answer(b"")
 
         with pytest.raises(errors.Unauthorized, match=f"wrong {wrong}"):
-            bookie.answer(given)
+            bookie.answer(said)
 
 
 def test_a_directive_that_is_given_twice_is_refused() -> None:
