@@ -79,7 +79,7 @@ async def test_a_file_with_records_is_never_taken_for_one_that_was_not_begun(ben
 
 
 @story(run, lagging)
-async def test_the_first_file_is_missed_also_where_no_mark_is_in_it(bench: Bench) -> None:
+async def test_the_first_file_is_missed_as_any_other(bench: Bench) -> None:
     await many_files(bench)
     first = bench.paths(".journal")[0]
     current = bench.node.image.volumes["/journal"].root.names["current"]
