@@ -511,7 +511,8 @@ def test_a_run_that_is_killed_while_it_stops_is_not_waited_for(tmp_path: Path, m
         supervisor.stop(tmp_path, tell=lambda _: run.close())
 
 
-def test_a_stop_tells_what_it_waits_for(tmp_path: Path) -> None:
+def test_a_stop_tells_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "STOP_TIMEOUT_S", 1.0)
     told: list[str] = []
 
     def tell(text: str) -> None:
@@ -521,7 +522,7 @@ def test_a_stop_tells_what_it_waits_for(tmp_path: Path) -> None:
     with supervisor.held(tmp_path):
         assert supervisor.stop(tmp_path, tell=tell)
 
-    assert told == [f"the run on {tmp_path} is asked to stop; waiting until its writers have, 120 s at most"]
+    assert told == [f"the run on {tmp_path} is asked to stop; waiting until its writers have, 2 s at most"]
 
 
 async def no_step() -> None:
