@@ -248,10 +248,12 @@ def _decided(observation: Observation) -> FleetPlan:
 
 
 def _marks(cluster: Cluster, fleet: tuple[Assessed, ...]) -> tuple[MarkClaim, ...]:
-    """Return what is to be written on claims, which stays when status and record go."""
+    """Return what is to be written on claims, which stays when status and record go. That somebody's data is there is
+    noted also while paused: the pod may be gone before the pause ends, and its claims would count as empty."""
+    found = tuple(mark for one in fleet for mark in claims.contents(one))
     if cluster.spec.lifecycle.paused:
-        return ()
-    return tuple(mark for one in fleet for mark in (*claims.marks(one), *claims.contents(one)))
+        return found
+    return (*(mark for one in fleet for mark in claims.marks(one)), *found)
 
 
 def _with_turn(

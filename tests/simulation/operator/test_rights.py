@@ -56,12 +56,13 @@ def stories(used: set[tuple[str, str, str]]) -> None:
     """A fleet is made, loses a volume, is rolled out, loses what the spec switches off, and is deleted."""
     world = record(worlds.world(image=worlds.BROKEN_IMAGE, autorecovery={"enabled": True}), used)
     go(world)  # the Job fails
+    world.objects["Job", "ledgers-metadata"]["metadata"]["labels"] = {}  # by somebody: it gets them again
+    go(world, 1)
     world.edit(image="bookie:right")
     go(world, 14)
     assert world.is_quiet(), world.status()
-    account = ("ServiceAccount", "ledgers-bookie")
-    for kind, name in (account, ("Job", "ledgers-metadata"), ("Service", "ledgers-bookies")):
-        world.objects[kind, name]["metadata"]["labels"] = {}  # by somebody: each gets them again
+    for kind, name in (("ServiceAccount", "ledgers-bookie"), ("Service", "ledgers-bookies")):
+        world.objects[kind, name]["metadata"]["labels"] = {}
     go(world, 2)
     world.lose("ledgers-zone-a-0")
     go(world, 30)
