@@ -2,9 +2,8 @@
 
 import dataclasses
 
-GAUGES = frozenset(
-    ("cache_bytes", "journal_files_stuck", "scrub_bad", "scrub_given_up")
-)  # what goes up and down; all else counts
+# What goes up and down; all else counts.
+GAUGES = frozenset(("cache_bytes", "journal_files_stuck", "scrub_bad", "scrub_given_up"))
 
 
 @dataclasses.dataclass(slots=True, eq=False)
