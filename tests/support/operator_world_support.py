@@ -77,11 +77,7 @@ def as_it_is(manifest: Manifest) -> Manifest:
     return manifest
 
 
-def unheard(_kind: str, _name: str) -> None:
-    """Nobody waits for it."""
-
-
-def nothing(_: str) -> None:
+def nothing(*_: str) -> None:
     return None
 
 
@@ -346,7 +342,7 @@ class World:
     no_resize: str = ""  # why the API server refuses every other size (a quota)
     infeasible: "set[str]" = field(default_factory=set)  # claims whose volumes cannot grow
     is_offline: bool = False  # file systems grow only when a pod starts
-    before_write: Callable[[str, str], None] = unheard  # told of each apply and creation, before it: kind, name
+    before_write: Callable[[str, str], None] = nothing  # told of each apply and creation, before it: kind, name
     on_flush: Callable[[str], None] = nothing  # told of each pod whose bookie is asked to flush
     look_age_ms: int = 0  # how long before its answer a look for references began
     abandoned: int = 0  # open ledgers of dead writers, on every bookie

@@ -13,7 +13,12 @@ _TEMPLATES = Path(__file__).resolve().parents[2] / "charts" / "bookie-operator" 
 Right = tuple[str, str]  # verb, and group/resource or group/resource:name where the rule names objects
 
 # Of methods of `gateways.kube.Kube`. An apply of what does not exist yet is a create as well.
-VERBS = {"get": "get", "list": "list", "apply": "patch", "merge": "patch", "create": "create"} | {
+VERBS = {
+    "get": "get",
+    "list": "list",
+    "apply": "patch",
+    "merge": "patch",
+    "create": "create",
     "replace": "update",
     "delete": "delete",
 }

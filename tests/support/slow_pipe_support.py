@@ -5,9 +5,10 @@ import os
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Sequence
 from subprocess import PIPE
+
+import wait_support
 
 PATIENCE_S = 60.0
 
@@ -22,18 +23,16 @@ def feed(command: Sequence[str], pieces: Sequence[bytes]) -> tuple[bytes, bytes]
         try:
             for piece in pieces:
                 os.write(writing, piece)
-                _wait_until_taken(writing, running)
+                wait_support.wait_until(
+                    lambda: not _left(writing) or running.poll() is not None,
+                    "a reader of each piece",
+                    timeout_s=PATIENCE_S,
+                )
         except BrokenPipeError:
             pass  # it ended: what it said is the reason
         finally:
             os.close(writing)
         return running.communicate(timeout=PATIENCE_S)
-
-
-def _wait_until_taken(writing: int, running: "subprocess.Popen[bytes]") -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while _left(writing) and running.poll() is None:
-        assert time.monotonic() < end_s, "nobody reads"
 
 
 def _left(writing: int) -> int:

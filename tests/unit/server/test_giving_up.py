@@ -6,7 +6,7 @@ The storage: `tests/unit/storage/test_giving_up.py`. Whole clusters: `tests/simu
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from bookie.client.ledgers import LedgerStore
 from bookie.client.tasks import Tasks
 from bookie.metadata import paths, repair, serde
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
-from bookie.ports.metadata_store import DeleteOp, MetadataStore, Op
+from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Sample
 from bookie.server import giving_up, surplus
 from bookie.server.giving_up import GivingUp
@@ -31,6 +31,7 @@ from bookie.sim.node import ProcessEnd
 from bookie.storage.collect.collector import Collected
 from bookie.storage.collect_options import BrakeOptions
 from bookie.storage.store import EntryStore
+from client_support import lose_removals
 from storage_support import KEY, Bench, entry, put, run
 from story_support import story
 
@@ -210,23 +211,16 @@ def test_only_a_closed_record_without_our_name_makes_surplus(record: bytes, is_s
 
 class Interfering:
     """A metadata store that lets somebody act just before one kind of question is passed on, or just after the answer
-    of one about a path, before any other task can; the next `lost` removals do not arrive."""
+    of one about a path, before any other task can."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
         self.before: dict[str, Callable[[], Awaitable[None]]] = {}
         self.after: dict[str, Callable[[], None]] = {}
         self.asked: list[tuple[str, str]] = []
-        self.lost = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
-
-    async def transact(self, ops: Sequence[Op]) -> None:
-        if self.lost and any(isinstance(op, DeleteOp) for op in ops):
-            self.lost -= 1
-            raise errors.OutcomeUnknown("the request was lost")
-        await self._store.transact(ops)
 
     async def sync(self, path: str) -> None:
         self.asked.append(("sync", path))
@@ -312,14 +306,12 @@ async def test_the_entries_go_and_the_lock_is_given_back(stage: Stage) -> None:
 @story(on_a_stage)
 async def test_a_lock_that_the_store_does_not_take_back_goes_once_it_does(stage: Stage) -> None:
     """The session of a bookie lasts for months: nobody would repair the ledger."""
-    lock, keeper = paths.replication_lock(ROOT, GONE), stage.bench.simulation.keeper
-    stage.metadata.lost, gone = 5, asyncio.Event()
+    lock, simulation = paths.replication_lock(ROOT, GONE), stage.bench.simulation
+    lose_removals(stage.metadata, lock, 5)  # type: ignore[arg-type]
 
     assert await stage.driver.run([GONE], SEEN) == 1
 
-    keeper.observers.append(lambda _: None if lock in keeper.tree.nodes else gone.set())
-    async with asyncio.timeout(60):
-        await gone.wait()
+    await simulation.until(lambda: lock not in simulation.keeper.tree.nodes, "the end of the lock")
 
 
 @story(on_a_stage)
