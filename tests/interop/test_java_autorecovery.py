@@ -52,7 +52,7 @@ def test_what_a_lost_bookie_held_is_replicated_to_the_others(
 
         wait_support.wait_until(is_repaired, "every replaceable replica to have a new place", timeout_s=120)
         status = told(fleet, capsys, "autorecovery", "status")
-        (marked,) = _marked_once_quiet(fleet, capsys)
+        marked = _mark_once_quiet(fleet, capsys, hopeless[0], closed)
         client.delete(hopeless[0])
     departure.begin()  # judged in test_java_shell
 
@@ -66,16 +66,27 @@ def test_what_a_lost_bookie_held_is_replicated_to_the_others(
         _every_copy_checks(fleet, capsys, ledger)
 
 
-def _marked_once_quiet(fleet: LocalFleet, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """What is marked once only the ledger is left that cannot be helped."""
-    found: list[dict[str, Any]] = []
+def _mark_once_quiet(
+    fleet: LocalFleet, capsys: pytest.CaptureFixture[str], hopeless: LedgerId, closed: list[LedgerId]
+) -> dict[str, Any]:
+    """The mark of the ledger that cannot be helped, once none of those stands that were helped at the first try.
+
+    The one left open may stay marked although it lacks nothing: the official worker frees its lock on a timer
+    (ReplicationWorker.deferLedgerLockRelease) and then forgets whatever lock it holds by that name. Where its other
+    thread was quick enough to take the lock anew in between, it neither removes the mark nor frees that lock again.
+    """
+    found: dict[int, dict[str, Any]] = {}
 
     def is_quiet() -> bool:
-        found[:] = told(fleet, capsys, "autorecovery", "list")
-        return len(found) == 1
+        found.clear()
+        found.update({mark["ledger"]: mark for mark in told(fleet, capsys, "autorecovery", "list")})
+        return hopeless in found and found.keys().isdisjoint(closed)
 
-    wait_support.wait_until(is_quiet, "all marks but one to go", timeout_s=120)
-    return found
+    try:
+        wait_support.wait_until(is_quiet, f"marks of {closed} to go and that of {hopeless} to stay", timeout_s=120)
+    except AssertionError as late:
+        raise AssertionError(f"{late}, but marked are {sorted(found)}") from late
+    return found[hopeless]
 
 
 def _every_copy_checks(fleet: LocalFleet, capsys: pytest.CaptureFixture[str], ledger: LedgerId) -> None:
