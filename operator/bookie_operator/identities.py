@@ -46,7 +46,7 @@ class Identities:
     def __init__(
         self,
         kube: Kube,
-        store: Callable[[Manifest, str], Awaitable[None]],
+        store: Callable[[Manifest, Manifest | None, str], Awaitable[None]],
         wallet: Wallet,
         wall_ms: Callable[[], int],
         token: Token,
@@ -79,10 +79,11 @@ class Identities:
 
     async def forget(self, namespace: str, name: str) -> None:
         """Remove the authority of a cluster that is gone."""
-        live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
         for purpose in (secrets.ADMIN, secrets.DATA):
+            live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
             if any(secrets.is_of(purpose, key, namespace, name) for key in (live or {}).get("data") or ()):
-                await self._store(secrets.authorities(self._namespace, {}), secrets.manager(namespace, name, purpose))
+                manager = secrets.manager(namespace, name, purpose)
+                await self._store(secrets.authorities(self._namespace, {}), live, manager)
 
     async def _authority(self, cluster: Cluster, now: dt.datetime, purpose: Purpose) -> Authority:
         live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
@@ -99,7 +100,7 @@ class Identities:
             version = live["metadata"].get("resourceVersion", "") if live is not None else ""
             entries = {secrets.entry(cluster, purpose): authorities.dump(authority)}
             manifest = secrets.authorities(self._namespace, entries, version)
-            await self._store(manifest, secrets.manager(cluster.namespace, cluster.name, purpose))
+            await self._store(manifest, live, secrets.manager(cluster.namespace, cluster.name, purpose))
         return authority
 
     async def _protect_data(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> list[str]:
@@ -113,14 +114,14 @@ class Identities:
         if strange := _strangers(cluster, known, live):
             return strange
         if (known or {}).get("data") != told["data"]:
-            await self._store(told, manager)
+            await self._store(told, known, manager)
         wanted = files | {"ca.crt": authority.bundle()}
         is_due = leaf.is_due(files["tls.crt"], files["tls.key"], authority, now, leaf.SERVER)
         if is_due or not leaf.has_hosts(files["tls.crt"], hosts):
             made = leaf.data_server(authority, cluster.uid, hosts, now, self._token)
             wanted |= {"tls.crt": made.certificate, "tls.key": made.key}
         if wanted != files:
-            await self._store(secrets.certificates(cluster, wanted, secrets.DATA), manager)
+            await self._store(secrets.certificates(cluster, wanted, secrets.DATA), live, manager)
         return []
 
     async def _publish(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> list[str]:
@@ -137,7 +138,7 @@ class Identities:
             wanted |= {"tls.crt": made.certificate, "tls.key": made.key}
         if wanted != files:
             manifest = secrets.certificates(cluster, wanted)
-            await self._store(manifest, secrets.manager(cluster.namespace, cluster.name))
+            await self._store(manifest, live, secrets.manager(cluster.namespace, cluster.name))
         return []
 
     def _prove(self, cluster: Cluster, authority: Authority, now: dt.datetime) -> None:

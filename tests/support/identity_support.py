@@ -43,9 +43,11 @@ class Secrets:
     async def replace(self, manifest: Manifest) -> Manifest:
         raise AssertionError
 
-    async def store(self, manifest: Manifest, manager: str) -> None:
+    async def store(self, manifest: Manifest, live: Manifest | None, manager: str) -> None:
         metadata = manifest["metadata"]
         where = (metadata["namespace"], metadata["name"])
+        if (live is not None) != (where in self.data):
+            raise KubeError("create" if live is None else "apply", 409, "exists" if live is None else "gone")
         if metadata.get("resourceVersion", str(self.version)) != str(self.version):
             raise KubeError("apply", 409, "changed")
         assert len(manager) <= 128

@@ -1452,7 +1452,9 @@ class World:
         """The clock of the operator's node."""
         return self.now_ms + self.ahead_ms
 
-    def certifier(self, store: Callable[[Manifest, str], Awaitable[None]], namespace: str = "system") -> Identities:
+    def certifier(
+        self, store: Callable[[Manifest, Manifest | None, str], Awaitable[None]], namespace: str = "system"
+    ) -> Identities:
         token = random.Random(self.leases).randbytes
         return Identities(self, store, self.ports, self._wall_ms, token, namespace=namespace, process="operator")
 

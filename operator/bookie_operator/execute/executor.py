@@ -94,10 +94,11 @@ class Executor:
         if is_asked or is_ordered or plan.hibernation.action is not None:
             self._hindrances[_key(plan)] = found
 
-    async def store(self, manifest: Manifest, manager: str) -> None:
-        """Apply an object that is no child of one cluster alone: certificates and their authorities."""
+    async def store(self, manifest: Manifest, live: Manifest | None, manager: str) -> None:
+        """Apply over `live` an object that is no child of one cluster alone: certificates and their authorities. Raises
+        KubeError."""
         self._hand.may_write()
-        await self._hand.kube.apply(manifest, manager=manager)
+        await self._hand.apply(manifest, live, manager=manager)
         logger.info("done action=apply %s %s for=%s", manifest["kind"], manifest["metadata"]["name"], manager)
         self._hand.after_write(manifest["metadata"]["name"])
 

@@ -108,9 +108,9 @@ def test_what_has_the_name_of_a_child_stays_as_it_is_and_is_told(kind: str, labe
     assert seen(world, kind, body["name"]) == before, "it does not go with the cluster"
 
 
-def check_that_what_comes_before_the_write_is_not_taken(world: World, kind: str) -> None:
-    """Somebody puts his object there, in a child's place if there is one, after the look and before the write."""
-    body, found = STRANGERS[kind], list[Manifest]()
+def check_that_what_comes_before_the_write_is_not_taken(world: World, kind: str, body: Manifest) -> None:
+    """Somebody puts his object there, in ours' place if there is one, after the look and before the write."""
+    found = list[Manifest]()
 
     def come(its_kind: str, name: str) -> None:
         if (its_kind, name) == (kind, body["name"]) and not found:
@@ -129,14 +129,20 @@ def check_that_what_comes_before_the_write_is_not_taken(world: World, kind: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", STRANGERS)
 def test_what_comes_between_the_look_and_the_apply_is_not_taken(kind: str) -> None:
-    check_that_what_comes_before_the_write_is_not_taken(empty(), kind)
+    check_that_what_comes_before_the_write_is_not_taken(empty(), kind, STRANGERS[kind])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHARED)
+def test_certificates_are_not_put_into_what_comes_between_the_look_and_the_write(name: str) -> None:
+    check_that_what_comes_before_the_write_is_not_taken(empty(), SHARED[name]["kind"], SHARED[name] | {"name": name})
 
 
 @pytest.mark.parametrize("kind", ["Service", "ServiceAccount"])
 def test_what_took_a_child_s_place_since_the_look_is_not_taken(kind: str, world: World) -> None:
     world.objects[(kind, STRANGERS[kind]["name"])]["metadata"]["labels"] = {}  # there is something to apply
 
-    check_that_what_comes_before_the_write_is_not_taken(world, kind)
+    check_that_what_comes_before_the_write_is_not_taken(world, kind, STRANGERS[kind])
 
 
 def test_what_a_child_was_created_with_goes_when_it_is_applied_no_more(world: World) -> None:

@@ -232,7 +232,7 @@ def test_an_authority_that_somebody_else_stored_meanwhile_is_not_overwritten() -
 
 
 def test_an_authority_is_stored_before_anything_it_signed_is_shown() -> None:
-    async def refuse(manifest: Manifest, manager: str) -> None:
+    async def refuse(manifest: Manifest, live: Manifest | None, manager: str) -> None:
         raise KubeForbidden("apply Secret", 403, "forbidden")
 
     story = Story(store=refuse)
