@@ -89,6 +89,12 @@ def _has_run(log: Path) -> bool:
     return False
 
 
+def _has_stopped(log: Path) -> bool | None:
+    """Whether the run on this log has said that it stopped; None where no run is there that could say it."""
+    has_run = _has_run(log)  # looked for first: a run says so before it ends
+    return True if (log / STOPPED_FILE).exists() else False if has_run else None
+
+
 def supervise(run: WorkloadRun, *, kill_every_s: float, stay: bool) -> bool:
     """Keep the writers going and kill the doomed one now and then, until told to stop. False when they ended by
     themselves. `stay`: return only at a signal, so that a pod can be asked to verify."""
@@ -135,14 +141,15 @@ def stop(log: Path, *, tell: Callable[[str], None] = lambda _: None) -> bool:
     """Ask the run on this log to stop; True once its writers are gone and their logs are whole. `tell` gets what is
     waited for. Raises NoRun where no run is there, or it ended without a word: nobody would answer."""
     patience_s = 2 * STOP_TIMEOUT_S
-    if not _has_run(log) and not (log / STOPPED_FILE).exists():
+    has_stopped = _has_stopped(log)
+    if has_stopped is None:
         raise NoRun(f"no run on {log} is there to be stopped")
     (log / STOP_FILE).touch()
-    if not (log / STOPPED_FILE).exists():
+    if not has_stopped:
         tell(f"the run on {log} is asked to stop; waiting until its writers have, {patience_s:g} s at most")
     deadline_s = time.monotonic() + patience_s
-    while not (log / STOPPED_FILE).exists():
-        if not _has_run(log) and not (log / STOPPED_FILE).exists():  # it says so before it ends
+    while not (has_stopped := _has_stopped(log)):
+        if has_stopped is None:
             raise NoRun(f"the run on {log} ended, and did not say that it had stopped: it was killed, or failed")
         if time.monotonic() > deadline_s:
             return False
