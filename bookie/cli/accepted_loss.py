@@ -29,10 +29,8 @@ def add_parser(verbs: Any) -> None:
         output.add_consent,
         run=run,
     )
-    made.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
-    made.add_argument(
-        "--bookie", action="append", required=True, metavar="BOOKIE", help="give up what it held (may be repeated)"
-    )
+    output.add_ledger(made)
+    output.add_bookie(made, "--bookie", "give up what it held (may be repeated)", action="append", required=True)
     made.add_argument("--reason", required=True, metavar="TEXT", help="why, for the ledger's record")
     made.add_argument("--by", metavar="NAME", help="who, for the ledger's record (USER@HOST)")
     made.add_argument(
@@ -48,7 +46,9 @@ def add_parser(verbs: Any) -> None:
     )
     made.add_argument(
         "--entries",
+        type=parse_range,
         action="append",
+        default=[],
         metavar="FIRST-LAST",
         help="of a closed ledger: declare these lost, of which bookies list bad copies (default: those that nobody"
         " lists; may be repeated)",
@@ -56,21 +56,13 @@ def add_parser(verbs: Any) -> None:
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    _wanted(arguments)  # before a person waits for the cluster
     async with where.client(arguments) as client:
         return await settle(arguments, client)
 
 
-def _wanted(arguments: argparse.Namespace) -> tuple[LedgerId, list[BookieId], list[IdRange]]:
-    """Return the ledger, the bookies and the ranges of entries that the command names. Raises BadInput."""
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
-    bookies = [ids.parse_bookie_id(name) for name in arguments.bookie]
-    return ledger_id, bookies, [parse_range(text) for text in arguments.entries or ()]
-
-
 async def settle(arguments: argparse.Namespace, client: Client) -> int:
     """Do what the command says with this client."""
-    ledger_id, bookies, entries = _wanted(arguments)
+    ledger_id, bookies, entries = arguments.ledger, arguments.bookie, arguments.entries
     metadata = await client.metadata(ledger_id)
     await _check_names(client, ledger_id, metadata, bookies)
     if not metadata.is_closed and entries:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from bookie.base import ids
 from bookie.base.ids import BookieId
 from bookie.cli import autorecovery_explain, autorecovery_maintenance, autorecovery_run, bookie_list, output, where
 from bookie.client.repair import queue_progress
@@ -38,7 +37,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         _status,
     )
     listing = _verb(verbs, "list", "list the ledgers that are marked because they lack replicas", _list)
-    listing.add_argument("--missing", metavar="BOOKIE", help="list only ledgers that lack this bookie's replicas")
+    output.add_bookie(listing, "--missing", "list only ledgers that lack this bookie's replicas")
     listing.add_argument("--in-progress", action="store_true", help="list only ledgers that somebody repairs now")
     _verb(verbs, "enable", "switch auto-recovery on", _switch).set_defaults(enabled=True)
     disable = _verb(verbs, "disable", "switch auto-recovery off, ours and Java's", _switch)
@@ -57,8 +56,6 @@ def _verb(verbs: Any, name: str, text: str, work: Verb) -> argparse.ArgumentPars
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
-    if getattr(arguments, "missing", None):
-        ids.parse_bookie_id(arguments.missing)  # before a person waits for the cluster
     async with where.cluster(arguments) as (store, uri, _):
         return await work(AutoRecovery(store, uri.root), arguments) or 0
 
@@ -130,7 +127,7 @@ async def tell_if_nobody_looks(recovery: Auditing) -> bool:
 
 async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> int:
     """Exit code 0: what is marked, or what is repaired now; 6: nothing is marked, and nobody looks."""
-    wanted = None if arguments.missing is None else ids.parse_bookie_id(arguments.missing)
+    wanted = arguments.missing
     now_ms = time.time() * 1000
     rows, is_named = [], False
     async for marked in recovery.marked():

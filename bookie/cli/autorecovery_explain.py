@@ -4,7 +4,6 @@ import argparse
 import time
 from typing import Any
 
-from bookie.base import ids
 from bookie.base.errors import Answer
 from bookie.cli import output, where
 
@@ -29,15 +28,14 @@ def add_parser(verbs: Any) -> None:
         output.add_json,
         run=run,
     )
-    made.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+    output.add_ledger(made)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     from bookie.client.repair import explaining
 
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with where.client(arguments) as client:
-        told = await explaining.explain(client.shared, ledger_id)
+        told = await explaining.explain(client.shared, arguments.ledger)
     outcome = _OUTCOMES[explaining.outcome(told)]
     short = {each.bookie_id: each for each in told.found.fills}
     rows: list[dict[str, Any]] = []
@@ -51,7 +49,7 @@ async def run(arguments: argparse.Namespace) -> int:
     lock = told.lock
     marked_ms = -1 if told.mark is None else told.mark.record.marked_ms
     facts = {
-        "ledger": ledger_id,
+        "ledger": arguments.ledger,
         "state": told.metadata.state.name,
         "outcome": outcome,
         "marked": None if told.mark is None else list(told.mark.record.missing),
@@ -71,9 +69,9 @@ async def run(arguments: argparse.Namespace) -> int:
     lines += [f"needs  {each}" for each in told.needs] + [f"helps  {each}" for each in told.helps]
     output.say(arguments, facts, "\n".join(lines))
     if not told.metadata.is_closed:
-        output.tell(f"ledger {ledger_id} is {told.metadata.state.name}: of its last segment nothing was judged")
+        output.tell(f"ledger {arguments.ledger} is {told.metadata.state.name}: of its last segment nothing was judged")
     if told.found.is_whole:
         output.tell(
-            f"bookies' lists of entries were compared; `bookie ledger check {ledger_id} --read` reads the bytes"
+            f"bookies' lists of entries were compared; `bookie ledger check {arguments.ledger} --read` reads the bytes"
         )
     return output.EXIT_OF[outcome]

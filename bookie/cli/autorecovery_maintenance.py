@@ -4,7 +4,8 @@ import argparse
 import time
 from typing import Any
 
-from bookie.base import errors, ids
+from bookie.base import errors
+from bookie.base.ids import BookieId
 from bookie.cli import bookie_list, output, where, who
 from bookie.client.repair.maintenance import Maintenance
 from bookie.metadata.maintenance import MaintenanceLease
@@ -22,7 +23,7 @@ def add_parser(verbs: Any) -> None:
         output.add_json,
         run=run,
     )
-    made.add_argument("bookie", metavar="BOOKIE", nargs="?", help="the bookie's id; without one, list")
+    output.add_bookie(made, text="the bookie's id; without one, list", nargs="?")
     made.add_argument("--seconds", type=output.whole, metavar="N", help="from now, at most a day; the last word counts")
     made.add_argument("--reason", default="", metavar="TEXT", help="why, for others")
     made.add_argument("--by", metavar="NAME", help="who (USER@HOST)")
@@ -39,7 +40,7 @@ async def run(arguments: argparse.Namespace) -> int:
         if not arguments.bookie:
             output.rows(arguments, await rows(leases), _COLUMNS)
             return 0
-        bookie_id = ids.parse_bookie_id(arguments.bookie)
+        bookie_id: BookieId = arguments.bookie
         facts: dict[str, Any] = {"bookie": bookie_id}
         if arguments.end:
             facts["ended"] = await leases.end(bookie_id)

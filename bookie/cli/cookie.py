@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bookie.base import errors, ids
+from bookie.base import errors
+from bookie.base.ids import BookieId
 from bookie.cli import cookie_fix, output, server_options, settings, where
 from bookie.client import cluster as clusters
 from bookie.client.repair import forgetting, remains
@@ -36,7 +37,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     generate = _verb(verbs, "generate", "print the cookie that these settings ask for (needs --config)", _generate)
     generate.add_argument("--output", type=Path, metavar="FILE", help="write it to this file (default: stdout)")
     create = _verb(verbs, "create", "put a saved cookie of a bookie back into the metadata store", _create, bookie=True)
-    create.add_argument("file", type=Path, metavar="FILE", help="the saved cookie")
+    create.add_argument("file", type=_saved, metavar="FILE", help="the saved cookie")
     delete = _verb(verbs, "delete", "forget a bookie that never returns: delete its cookie", _delete, bookie=True)
     delete.add_argument(
         "--force",
@@ -57,28 +58,16 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 def _verb(verbs: Any, name: str, text: str, work: Verb | None, *, bookie: bool = False) -> argparse.ArgumentParser:
     verb = output.add_verb(verbs, name, text, where.add_cluster, output.add_json, run=run, work=work)
     if bookie:
-        verb.add_argument("bookie", metavar="BOOKIE", help="the bookie's id")
+        output.add_bookie(verb)
     return verb
 
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
-    _judge(arguments)
-    async with where.cluster(arguments) as (store, uri, _):
-        return await work(store, uri, arguments)
-
-
-def _judge(arguments: argparse.Namespace) -> None:
-    """Raise BadInput for what is wrong whatever the cluster says, before a person waits for its answer. What is in the
-    given file stays in `arguments.data`: a pipe gives it only once."""
-    if hasattr(arguments, "bookie"):
-        ids.parse_bookie_id(arguments.bookie)
     if arguments.work in (_check, _generate) and not arguments.config:
         raise errors.BadInput("add --config FILE, the settings file of the bookie whose cookie this is about")
-    if arguments.work is _create:
-        arguments.data = output.read(arguments.file)
-        with output.blamed(arguments.file):
-            cookie.load_cookie(arguments.data)
+    async with where.cluster(arguments) as (store, uri, _):
+        return await work(store, uri, arguments)
 
 
 # ---- seeing ----------------------------------------------------------------------------------------------------------
@@ -91,7 +80,7 @@ async def _list(store: MetadataStore, uri: MetadataUri, arguments: argparse.Name
 
 
 async def _show(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
-    bookie_id = ids.parse_bookie_id(arguments.bookie)
+    bookie_id: BookieId = arguments.bookie
     stored = await find(store, paths.cookie(uri.root, bookie_id))
     if stored is None:
         raise errors.NodeMissing(
@@ -141,12 +130,11 @@ async def _generate(store: MetadataStore, uri: MetadataUri, arguments: argparse.
 
 
 async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
-    bookie_id, data = ids.parse_bookie_id(arguments.bookie), arguments.data
-    found = cookie.load_cookie(data)
+    bookie_id, (file, data, found) = arguments.bookie, arguments.file
     instance_id = await clusters.instance_id(store, uri.root)
     if (found.bookie_id, found.instance_id) != (bookie_id, instance_id):
         raise errors.BadInput(
-            f"{arguments.file} is the cookie of {found.bookie_id} in cluster {found.instance_id or '?'}, not of"
+            f"{file} is the cookie of {found.bookie_id} in cluster {found.instance_id or '?'}, not of"
             f" {bookie_id} in {instance_id or '?'}: name the file that was saved of this bookie"
         )
     path = paths.cookie(uri.root, bookie_id)
@@ -162,7 +150,7 @@ async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
 
 
 async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
-    bookie_id = ids.parse_bookie_id(arguments.bookie)
+    bookie_id: BookieId = arguments.bookie
     await store.sync(uri.root)
     stored = await find(store, paths.cookie(uri.root, bookie_id))
     if where := await forgetting.living(store, uri.root, bookie_id):
@@ -208,7 +196,7 @@ async def _master(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
     return Cookie(options.bookie_id, storage.journal_dirs, storage.ledger_dirs, storage.index_dirs, instance_id)
 
 
-async def _count_naming(store: MetadataStore, uri: MetadataUri, bookie_id: ids.BookieId) -> int:
+async def _count_naming(store: MetadataStore, uri: MetadataUri, bookie_id: BookieId) -> int:
     ledgers = await clusters.open_ledgers(store, uri)
     count = 0
     with output.progress("looking at ledgers") as done:
@@ -223,6 +211,14 @@ async def _count_naming(store: MetadataStore, uri: MetadataUri, bookie_id: ids.B
                 continue
             count += metadata.names(bookie_id)
     return count
+
+
+def _saved(text: str) -> tuple[Path, bytes, Cookie]:
+    """Return a file with a cookie, its bytes, which a pipe gives only once, and what they say. Raises BadInput."""
+    path = Path(text)
+    data = output.read(path)
+    with output.blamed(path):
+        return path, data, cookie.load_cookie(data)
 
 
 def _facts(found: Cookie) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import argparse
 from dataclasses import dataclass, field
 from typing import Any
 
-from bookie.base import errors, ids
+from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import bookie_list, output, where
 from bookie.client import Client
@@ -34,8 +34,8 @@ def add_parsers(verbs: Any) -> None:
         *flags,
         run=run_recover,
     )
-    recover.add_argument("bookies", nargs="+", metavar="BOOKIE", help="the bookies' ids")
-    recover.add_argument("--ledger", action="append", metavar="LEDGER", help="move only this ledger (may be repeated)")
+    output.add_bookie(recover, "bookies", "the bookies' ids", nargs="+")
+    output.add_ledger(recover, "--ledger", "move only this ledger (may be repeated)", action="append")
     retire = output.add_verb(
         verbs,
         "decommission",
@@ -44,7 +44,7 @@ def add_parsers(verbs: Any) -> None:
         run=run_decommission,
         ledger=None,
     )
-    retire.add_argument("bookies", nargs=1, metavar="BOOKIE", help="the bookie's id")
+    output.add_bookie(retire, "bookies", nargs=1)
 
 
 def _add_consent(verb: argparse.ArgumentParser) -> None:
@@ -95,7 +95,7 @@ class _Report:
 
 
 async def run_recover(arguments: argparse.Namespace) -> int:
-    report = _Report([ids.parse_bookie_id(name) for name in dict.fromkeys(arguments.bookies)])
+    report = _Report(list(dict.fromkeys(arguments.bookies)))
     async with where.client(arguments) as client:
         evacuation = _evacuation(client, report, arguments)
         found = await _look(client, evacuation, arguments)
@@ -115,7 +115,7 @@ async def run_recover(arguments: argparse.Namespace) -> int:
 
 
 async def run_decommission(arguments: argparse.Namespace) -> int:
-    (bookie_id,) = (ids.parse_bookie_id(name) for name in arguments.bookies)
+    (bookie_id,) = arguments.bookies
     report = _Report([bookie_id])
     async with where.client(arguments) as client, where.store(arguments) as (store, uri, _):
         await _refuse_alive(store, uri.root, bookie_id)
@@ -180,10 +180,9 @@ def _evacuation(
 async def _look(client: Client, evacuation: Evacuation, arguments: argparse.Namespace) -> list[AffectedLedger]:
     """Return the ledgers that the arguments select and the evacuation would change."""
     if arguments.ledger is not None:
-        wanted = [ids.parse_ledger_id(text) for text in arguments.ledger]
-        for ledger_id in wanted:
+        for ledger_id in arguments.ledger:
             await client.metadata(ledger_id)  # tells which one does not exist
-        return [named for ledger_id in wanted if (named := await evacuation.look_at(ledger_id)) is not None]
+        return [named for ledger_id in arguments.ledger if (named := await evacuation.look_at(ledger_id)) is not None]
     found = []
     with output.progress("looking at ledgers") as done:
         async for named in evacuation.look():
@@ -200,7 +199,7 @@ def _plan(report: _Report, found: list[AffectedLedger], arguments: argparse.Name
     plan += [
         f"ledger {ledger_id} does not name {', '.join(report.bookies)}: nothing of it is moved"
         for ledger_id in arguments.ledger or ()
-        if ids.parse_ledger_id(ledger_id) not in selected
+        if ledger_id not in selected
     ]
     if open_ones and arguments.skip_open:
         plan.append(f"{open_ones} of them are open and are left as they are (--skip-open)")

@@ -54,7 +54,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     _ledger_filter(ledgers)
     ledgers.add_argument("--count", action="store_true", help="also count entries, which reads the whole index")
     entry = _verb(verbs, "entry", "print the bytes of one entry in hexadecimal", _entry)
-    entry.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+    output.add_ledger(entry)
     entry.add_argument("entry", type=output.whole, metavar="ENTRY", help="the entry's id")
     entry.add_argument("--index", metavar="DIR", help="the index directory (default: the same directory)")
 
@@ -221,7 +221,7 @@ async def _facts(index: IndexView, ledger_id: LedgerId | None) -> AsyncIterator[
 
 
 async def _entry(world: World, arguments: argparse.Namespace) -> int:
-    ledger_id, entry_id = ids.parse_ledger_id(arguments.ledger), EntryId(arguments.entry)
+    ledger_id, entry_id = arguments.ledger, EntryId(arguments.entry)
     async with _index_of(world, arguments) as index:
         places = [place for _, found, place in index.entries(ledger_id) if found == entry_id]
     if not places:

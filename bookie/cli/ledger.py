@@ -4,11 +4,11 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from bookie.base import errors, ids
-from bookie.base.ids import LedgerId
+from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import accepted_loss, bookie_list, output, replicas, stdin_lines, where
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.client import arguments as checks
@@ -24,10 +24,10 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
     create = _verb(verbs, "create", "create a ledger and leave it open: another client may recover it", _create)
     add_shape(create)
-    create.add_argument("--password", default="", help="the ledger's password (default: empty)")
+    create.add_argument("--password", type=password_bytes, default="", help="the ledger's password (default: empty)")
     write = _verb(verbs, "write", "create a ledger, append each line of stdin as an entry, close the ledger", _write)
     add_shape(write)
-    write.add_argument("--password", default="", help="the ledger's password (default: empty)")
+    write.add_argument("--password", type=password_bytes, default="", help="the ledger's password (default: empty)")
     read = _verb(verbs, "read", "print the payloads of a ledger's entries, one a line", _read, ledger=True)
     _add_password(read)
     read.add_argument("--first", type=output.whole, default=0, metavar="ENTRY", help="begin at this entry (default: 0)")
@@ -38,10 +38,10 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         "--recover", action="store_true", help="close the ledger first if it is open; its writer can append no more"
     )
     read.add_argument("--follow", action="store_true", help="wait for new entries until the ledger is closed")
-    read.add_argument("--bookie", metavar="BOOKIE", help="read only the copies of this bookie; recover nothing")
+    output.add_bookie(read, "--bookie", "read only the copies of this bookie; recover nothing")
     _verb(verbs, "show", "show a ledger's metadata", _show, ledger=True)
     listing = _verb(verbs, "list", "list the ids of all ledgers", _list)
-    listing.add_argument("--naming", metavar="BOOKIE", help="list only ledgers that have this bookie in an ensemble")
+    output.add_bookie(listing, "--naming", "list only ledgers that have this bookie in an ensemble")
     recover = _verb(
         verbs,
         "recover",
@@ -64,26 +64,29 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
 def _verb(verbs: Any, name: str, text: str, work: Verb, *, ledger: bool = False) -> argparse.ArgumentParser:
     verb = output.add_verb(verbs, name, text, where.add_cluster, output.add_json, run=run, work=work)
     if ledger:
-        verb.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+        output.add_ledger(verb)
     return verb
 
 
 def _add_password(verb: argparse.ArgumentParser) -> None:
     # Who can read the metadata can read the password: no secret is kept by asking for it (as in Java's shell).
-    verb.add_argument("--password", help="the ledger's password (default: the one in its metadata)")
+    verb.add_argument(
+        "--password", type=password_bytes, help="the ledger's password (default: the one in its metadata)"
+    )
 
 
 def add_shape(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--ensemble-size", type=output.whole, default=3, metavar="N", help="bookies of the ledger (3)")
-    verb.add_argument("--write-quorum", type=output.whole, default=3, metavar="N", help="copies of each entry (3)")
-    verb.add_argument(
-        "--ack-quorum", type=output.whole, default=2, metavar="N", help="copies before an acknowledgement (2)"
-    )
+    for flag, default, text in (
+        ("--ensemble-size", 3, "bookies of the ledger (3)"),
+        ("--write-quorum", 3, "copies of each entry (3)"),
+        ("--ack-quorum", 2, "copies before an acknowledgement (2)"),
+    ):
+        verb.add_argument(flag, type=_size(flag), default=default, metavar="N", help=text)
     verb.add_argument("--digest", choices=DIGESTS, default="CRC32C", help="how entries are verified (CRC32C)")
     verb.add_argument(
         "--custom",
-        action="append",
-        default=[],
+        action=_Custom,
+        default={},
         metavar="KEY=VALUE",
         help="keep this pair in the ledger's metadata (may be repeated)",
     )
@@ -91,19 +94,8 @@ def add_shape(verb: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
-    _judge(arguments)
     async with where.client(arguments) as client:
         return await work(client, arguments) or 0
-
-
-def _judge(arguments: argparse.Namespace) -> None:
-    """Raise BadInput for what is wrong whatever the cluster says, before a person waits for its answer."""
-    if hasattr(arguments, "ledger"):
-        ids.parse_ledger_id(arguments.ledger)
-    if bookie_id := getattr(arguments, "bookie", None) or getattr(arguments, "naming", None):
-        ids.parse_bookie_id(bookie_id)
-    if hasattr(arguments, "custom"):
-        shape_of(arguments)
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------
@@ -136,7 +128,7 @@ async def _write(client: Client, arguments: argparse.Namespace) -> None:
 
 
 async def _read(client: Client, arguments: argparse.Namespace) -> None:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    ledger_id: LedgerId = arguments.ledger
     if not 0 <= arguments.first <= ids.LEDGER_ID_MAX:
         raise errors.BadInput(f"--first {arguments.first} is no entry: it must be 0 to {ids.LEDGER_ID_MAX}")
     if arguments.last is not None and arguments.last < arguments.first:
@@ -174,7 +166,7 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
 
 async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: LedgerId) -> None:
     """Print one bookie's copies, and say which it should have and did not give."""
-    bookie_id = ids.parse_bookie_id(arguments.bookie)
+    bookie_id: BookieId = arguments.bookie
     metadata = await client.metadata(ledger_id)
     if not metadata.names(bookie_id):  # a copy may be left on a bookie that was replaced, but not on a mistyped one
         ledgers = client.shared.ledgers
@@ -221,16 +213,11 @@ def _confirmed(reader: LedgerReader) -> str:
 async def _open(client: Client, arguments: argparse.Namespace, *, ends_it: bool) -> LedgerReader:
     opened = client.open if ends_it else client.open_no_recovery
     password = arguments.password
-    return await opened(
-        ids.parse_ledger_id(arguments.ledger),
-        password_bytes(password or ""),
-        administrative=password is None,
-    )
+    return await opened(arguments.ledger, password or b"", administrative=password is None)
 
 
 async def _show(client: Client, arguments: argparse.Namespace) -> None:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
-    facts = facts_of(ledger_id, await client.metadata(ledger_id))
+    facts = facts_of(arguments.ledger, await client.metadata(arguments.ledger))
     output.say(arguments, facts, _text_of(facts))
 
 
@@ -239,7 +226,7 @@ async def _list(client: Client, arguments: argparse.Namespace) -> None:
     if arguments.naming is None:
         found = [ledger_id async for ledger_id in client.ledgers()]
     else:
-        bookie_id = ids.parse_bookie_id(arguments.naming)
+        bookie_id: BookieId = arguments.naming
         found = [ledger_id async for ledger_id, _ in client.admin.ledgers_naming(bookie_id)]
         if not found:  # nothing names a mistyped id either
             await bookie_list.check_known(client.shared.ledgers.store, client.shared.ledgers.root, bookie_id)
@@ -247,15 +234,14 @@ async def _list(client: Client, arguments: argparse.Namespace) -> None:
 
 
 async def _recover(client: Client, arguments: argparse.Namespace) -> None:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with await _open(client, arguments, ends_it=True) as reader:
-        facts = facts_of(ledger_id, reader.metadata)
+        facts = facts_of(reader.id, reader.metadata)
     end = f"at entry {facts['lastEntry']}" if facts["lastEntry"] >= 0 else "and has no entry"
-    output.say(arguments, facts, f"ledger {ledger_id} is closed {end}")
+    output.say(arguments, facts, f"ledger {reader.id} is closed {end}")
 
 
 async def _delete(client: Client, arguments: argparse.Namespace) -> None:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    ledger_id: LedgerId = arguments.ledger
     metadata = await client.metadata(ledger_id)
     what = f"ledger {ledger_id} ({metadata.state.name}, {len(metadata.segments)} segments)"
     if output.consents(arguments, [f"plan: delete {what} for good"]):
@@ -264,7 +250,7 @@ async def _delete(client: Client, arguments: argparse.Namespace) -> None:
 
 
 async def _check(client: Client, arguments: argparse.Namespace) -> int:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    ledger_id: LedgerId = arguments.ledger
     listed = output.LISTED if arguments.listed else output.NOT_KNOWN
     metadata = await client.metadata(ledger_id)
     if not metadata.is_closed:
@@ -323,26 +309,29 @@ def _text_of(facts: dict[str, Any]) -> str:
 
 def shape_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
-        "ensemble_size": checks.size(arguments.ensemble_size, "--ensemble-size"),
-        "write_quorum": checks.size(arguments.write_quorum, "--write-quorum"),
-        "ack_quorum": checks.size(arguments.ack_quorum, "--ack-quorum"),
+        "ensemble_size": arguments.ensemble_size,
+        "write_quorum": arguments.write_quorum,
+        "ack_quorum": arguments.ack_quorum,
         "digest_type": DigestType[arguments.digest],
-        "password": password_bytes(arguments.password),
-        "custom": _custom(arguments.custom),
+        "password": arguments.password,
+        "custom": arguments.custom,
     }
 
 
-def _custom(texts: Sequence[str]) -> dict[str, bytes]:
-    """Return what a person says of a ledger, by key. Raises BadInput, also for a key said twice: which is meant?"""
-    found: dict[str, bytes] = {}
-    for text in texts:
+def _size(flag: str) -> Callable[[str], int]:
+    return lambda text: checks.size(output.whole(text), flag)
+
+
+class _Custom(argparse.Action):
+    """Gathers what a person says of a ledger, by key. Raises BadInput, also for a key said twice: which is meant?"""
+
+    def __call__(self, _: object, arguments: argparse.Namespace, text: Any, __: object = None) -> None:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise errors.BadInput(f"--custom {text!r} is not of the form KEY=VALUE")
-        if key in found:
+        if key in arguments.custom:
             raise errors.BadInput(f"--custom names {key!r} twice: leave one out")
-        found[key] = value.encode("utf-8", "surrogateescape")
-    return found
+        arguments.custom = {**arguments.custom, key: value.encode("utf-8", "surrogateescape")}
 
 
 def _print_entry(arguments: argparse.Namespace, entry: Entry) -> None:

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bookie.base import errors, ids
+from bookie.base import errors
+from bookie.base.ids import LedgerId
 from bookie.cli import metadata_acl, output, where
 from bookie.client import cluster
 from bookie.metadata import serde
@@ -23,17 +24,17 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     show = output.add_verb(
         verbs, "show", "show a ledger's record, decoded, with its path and version", *flags, run=run_show
     )
-    show.add_argument("ledger", metavar="LEDGER", nargs="?", help="the ledger's id")
+    output.add_ledger(show, nargs="?")
     show.add_argument("--file", type=Path, help="decode this dump instead, without a metadata store")
     dump = output.add_verb(
         verbs, "dump", "write the bytes of a ledger's record to a file or to stdout", *flags, run=run_dump
     )
-    dump.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+    output.add_ledger(dump)
     dump.add_argument("--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
     restore = output.add_verb(
         verbs, "restore", "put a dumped record of a ledger back into the metadata store", *flags, run=run_restore
     )
-    restore.add_argument("ledger", metavar="LEDGER", help="the ledger's id")
+    output.add_ledger(restore)
     restore.add_argument("file", type=Path, metavar="FILE", help="the dump")
     restore.add_argument("--replace", action="store_true", help="replace the record that is there")
     output.add_consent(restore)
@@ -54,10 +55,9 @@ async def run_show(arguments: argparse.Namespace) -> int:
 
 
 async def run_dump(arguments: argparse.Namespace) -> int:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
     async with where.cluster(arguments) as (store, uri, _):
         ledgers = await cluster.open_ledgers(store, uri)
-        data = (await ledgers.stored(ledger_id)).data
+        data = (await ledgers.stored(arguments.ledger)).data
     if arguments.output is None and arguments.json:
         output.say(arguments, {"sizeBytes": len(data), "base64": base64.b64encode(data).decode()}, "")
         return 0
@@ -71,7 +71,7 @@ async def run_dump(arguments: argparse.Namespace) -> int:
 
 async def run_restore(arguments: argparse.Namespace) -> int:
     if await _restore(arguments, output.read(arguments.file)):
-        output.say(arguments, {"ledger": int(arguments.ledger), "restored": True}, "restored")
+        output.say(arguments, {"ledger": arguments.ledger, "restored": True}, "restored")
     return 0
 
 
@@ -99,7 +99,7 @@ def describe(data: bytes, *, created_ms: int) -> dict[str, Any]:
 
 
 async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    ledger_id: LedgerId = arguments.ledger
     async with where.cluster(arguments) as (store, uri, _):
         ledgers = await cluster.open_ledgers(store, uri)
         found = await ledgers.stored(ledger_id)
@@ -108,7 +108,7 @@ async def _show(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
-    ledger_id = ids.parse_ledger_id(arguments.ledger)
+    ledger_id: LedgerId = arguments.ledger
     with output.blamed(arguments.file):
         describe(data, created_ms=0)  # what cannot be read is not put there
     async with where.cluster(arguments) as (store, uri, _):

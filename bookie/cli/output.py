@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bookie.base import errors
+from bookie.base import errors, ids
 from bookie.runtime import given_file
 
 AddFlags = Callable[[argparse.ArgumentParser], None]
@@ -48,6 +48,20 @@ def whole(text: str) -> int:
     if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS_MAX:
         raise argparse.ArgumentTypeError(f"{text[:_DIGITS_MAX]!r} is no whole number")
     return int(text)
+
+
+def add_ledger(
+    parser: argparse.ArgumentParser, name: str = "ledger", text: str = "the ledger's id", **more: Any
+) -> None:
+    """Add an argument that is a ledger's id; `more` is argparse's."""
+    parser.add_argument(name, type=ids.parse_ledger_id, metavar="LEDGER", help=text, **more)
+
+
+def add_bookie(
+    parser: argparse.ArgumentParser, name: str = "bookie", text: str = "the bookie's id", **more: Any
+) -> None:
+    """Add an argument that is a bookie's id; `more` is argparse's."""
+    parser.add_argument(name, type=ids.parse_bookie_id, metavar="BOOKIE", help=text, **more)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 import argparse
 from typing import Any
 
-from bookie.base import ids
 from bookie.cli import bookie_list, output, where
 from bookie.client import cluster
 from bookie.client.repair.forgetting import Survey
@@ -23,16 +22,15 @@ def add_parser(verbs: Any) -> None:
         output.add_json,
         run=run,
     )
-    parser.add_argument("bookie", metavar="BOOKIE", help="the bookie's id")
+    output.add_bookie(parser)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     """Exit code 0: nothing names it. 1: something does, or may. 3: the cluster does not know such a bookie."""
-    bookie_id = ids.parse_bookie_id(arguments.bookie)
     async with where.cluster(arguments) as (store, uri, world):
-        found = await Survey(bookie_id, world.clock).finish(await cluster.open_ledgers(store, uri))
+        found = await Survey(arguments.bookie, world.clock).finish(await cluster.open_ledgers(store, uri))
         if not found.count:
-            await bookie_list.check_known(store, uri.root, bookie_id)
+            await bookie_list.check_known(store, uri.root, arguments.bookie)
     return tell(arguments, found)
 
 

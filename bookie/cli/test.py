@@ -7,7 +7,7 @@ import argparse
 import time
 from typing import Any
 
-from bookie.base import errors, ids, units
+from bookie.base import errors, units
 from bookie.base.ids import EntryId
 from bookie.cli import bookie_list, ledger, output, where
 from bookie.client import Client, LedgerWriter
@@ -27,7 +27,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     sanity = output.add_verb(
         verbs, "sanity", "write a small ledger, read it back, compare and delete it", *flags, run=run_sanity
     )
-    sanity.add_argument("--bookie", metavar="BOOKIE", help="use this bookie alone")
+    output.add_bookie(sanity, "--bookie", "use this bookie alone")
     sanity.add_argument("--entries", type=output.whole, default=20, metavar="N", help="entries to write (20)")
     speed = output.add_verb(
         verbs,
@@ -42,7 +42,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         "--in-flight", type=output.whole, default=500, metavar="N", help="most entries sent and not yet answered (500)"
     )
     for verb in (sanity, speed):
-        verb.add_argument("--password", default="bookie test", help="the ledger's password")
+        verb.add_argument("--password", type=ledger.password_bytes, default="bookie test", help="the ledger's password")
 
 
 async def run_sanity(arguments: argparse.Namespace) -> int:
@@ -100,10 +100,10 @@ async def _sanity(arguments: argparse.Namespace) -> dict[str, Any]:
 async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads: list[bytes]) -> dict[str, Any]:
     """Add and read entries on one bookie directly, in a ledger id that no metadata names: the bookie collects it like a
     deleted one."""
-    bookie_id, ledgers = ids.parse_bookie_id(arguments.bookie), client.shared.ledgers
+    bookie_id, ledgers = arguments.bookie, client.shared.ledgers
     await bookie_list.check_known(ledgers.store, ledgers.root, bookie_id, "nobody registered by it")
     ledger_id = await client.shared.ledgers.next_id()
-    digest = Digest(DigestType[arguments.digest], ledger.password_bytes(arguments.password))
+    digest = Digest(DigestType[arguments.digest], arguments.password)
     length = 0
     for number, payload in enumerate(payloads):
         length += len(payload)
@@ -120,7 +120,7 @@ async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads
 
 
 async def _compare(client: Client, arguments: argparse.Namespace, writer: LedgerWriter, payloads: list[bytes]) -> None:
-    async with await client.open(writer.id, ledger.password_bytes(arguments.password)) as reader:
+    async with await client.open(writer.id, arguments.password) as reader:
         found = [entry.payload for entry in await reader.read(0, len(payloads) - 1)]
     if found != payloads:
         raise errors.StorageFailed(
@@ -157,7 +157,7 @@ async def _read(client: Client, writer: LedgerWriter, arguments: argparse.Namesp
     began_ns = time.perf_counter_ns()
     count = 0
     with output.progress("reading", arguments.entries) as done:
-        async with await client.open(writer.id, ledger.password_bytes(arguments.password)) as reader:
+        async with await client.open(writer.id, arguments.password) as reader:
             async for _ in reader.read_stream(0, arguments.entries - 1):
                 count += 1
                 done(1)

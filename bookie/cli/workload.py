@@ -74,7 +74,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         "ask a bookie to add to ledgers that are fenced there an entry that it should have; it must refuse each (where"
         " nobody gives such an entry, one far beyond the ledger's end, which stays if it is taken)",
     )
-    probe.add_argument("--bookie", required=True, help="the bookie's id")
+    output.add_bookie(probe, "--bookie", required=True)
     probe.add_argument("--ledgers", required=True, help="ledger ids, with commas")
     probe.add_argument("--json", action="store_true", help="as it is without this")
     _common(probe, run_fenced, needs_log=False)
@@ -221,9 +221,8 @@ async def run_fenced(arguments: argparse.Namespace) -> int:
     """Print how many of the ledgers refuse an add on the bookie. Exit 0 when every ledger that should refuse does, 6
     when the bookie was asked about none."""
     ledgers = [ids.parse_ledger_id(text) for text in arguments.ledgers.split(",") if text]
-    bookie_id = ids.parse_bookie_id(arguments.bookie)
     async with _client(arguments) as client:
-        found = await survey.probe_fences(client, bookie_id, ledgers)
+        found = await survey.probe_fences(client, arguments.bookie, ledgers)
     print(json.dumps(asdict(found)))
     code = fences_code(found)
     if found.unfenced:

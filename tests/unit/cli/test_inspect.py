@@ -67,7 +67,7 @@ def test_the_bytes_of_an_entry_begin_with_its_ledger_id_in_groups(capsys: pytest
             await store.flush()
 
         await bench.life(work, end=ProcessEnd.KILL)
-        wanted = argparse.Namespace(directory="/ledgers", index="/index", ledger="7", entry=0, json=False)
+        wanted = argparse.Namespace(directory="/ledgers", index="/index", ledger=7, entry=0, json=False)
         assert await bench.node.do(inspect._entry(bench.node.begin(), wanted)) == 0
 
     run(story)

@@ -178,7 +178,16 @@ def test_what_cannot_be_meant_is_told_in_one_sentence(
         (["ledger", "list", "--naming", "b/1"], "bookie id 'b/1'"),
         (["ledger", "create", "--custom", "x"], "--custom 'x' is not of the form"),
         (["ledger", "write", "--custom", "x"], "--custom 'x' is not of the form"),
-        (["metadata", "show", "x"], "ledger id 'x'"),
+        (["ledger", "create", "--custom", "k=1", "--custom", "k=2"], "--custom names 'k' twice"),
+        (["ledger", "accept-loss", "1", "--bookie", "b:1", "--reason", "r", "--entries", "3-"], "--entries 3-: give"),
+        *((["metadata", verb, "x"], "ledger id 'x'") for verb in ("show", "dump")),
+        (["metadata", "restore", "x", FILE], "ledger id 'x'"),
+        *((["cluster", verb, "b/1"], "bookie id 'b/1'") for verb in ("references", "recover-bookie", "decommission")),
+        (["cluster", "recover-bookie", "b:1", "--ledger", "x"], "ledger id 'x'"),
+        *((["test", verb, "--custom", "x"], "--custom 'x' is not of the form") for verb in ("sanity", "speed")),
+        (["test", "sanity", "--bookie", "b/1"], "bookie id 'b/1'"),
+        (["autorecovery", "explain", "x"], "ledger id 'x'"),
+        (["autorecovery", "maintenance", "b/1", "--end"], "bookie id 'b/1'"),
         (["autorecovery", "list", "--missing", "b/1"], "bookie id 'b/1'"),
         (["workload", "fenced", "--bookie", "b/1", "--ledgers", "1"], "bookie id 'b/1'"),
     ],
@@ -440,10 +449,8 @@ def test_a_fleet_on_a_disk_that_takes_no_writes_is_told_in_one_sentence(tmp_path
 @pytest.mark.parametrize("flag", ["--ensemble-size", "--write-quorum", "--ack-quorum"])
 @pytest.mark.parametrize("value", ["-1", "0", "1001", str(10**30)])
 def test_the_shape_of_a_ledger_is_refused_by_the_flag_that_was_typed(flag: str, value: str) -> None:
-    words = main.parser_for(["ledger"]).parse_args(["ledger", "create", flag, value])
-
     with pytest.raises(errors.BadInput, match=f"{flag} must be 1 to 1000"):
-        ledger.shape_of(words)
+        main.parser_for(["ledger"]).parse_args(["ledger", "create", flag, value])
 
 
 @pytest.mark.parametrize("place", [FILE, "/dev/null/x"])
@@ -549,7 +556,7 @@ def test_ctrl_c_before_the_first_step_leaves_no_coroutine_that_was_never_awaited
 @pytest.mark.parametrize("first", [-1, 2**63])
 def test_a_first_entry_that_no_ledger_has_is_refused(first: int) -> None:
     nobody: Any = None
-    arguments = argparse.Namespace(ledger="7", first=first, last=None, bookie=None)
+    arguments = argparse.Namespace(ledger=7, first=first, last=None, bookie=None)
 
     with pytest.raises(errors.BadInput, match=f"--first {first} is no entry"):
         asyncio.run(ledger._read(nobody, arguments))
