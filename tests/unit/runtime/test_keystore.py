@@ -9,6 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,6 +103,33 @@ def test_a_pkcs12_store_opens_under_either_type_name_as_in_java(tmp_path: Path, 
     assert isinstance(private, ec.EllipticCurvePrivateKey)
     assert private.private_numbers() == identity.key.private_numbers()
     assert chain == [identity.certificate, authority.certificate]
+
+
+def test_of_a_pkcs12_store_a_bookie_shows_its_chain_alone_and_trusts_all_that_is_in_it(tmp_path: Path) -> None:
+    """Whose authority is kept beside the key is nobody's business in a handshake; in a trust store it is the point."""
+    authority, another = Authority(), Authority("another authority")
+    identity = authority.issue("bookie")
+    sealed = serialization.BestAvailableEncryption(tls_support.PASSWORD.encode())
+    extra = [another.certificate, authority.certificate]
+    store = pkcs12.serialize_key_and_certificates(b"bookie", identity.key, identity.certificate, extra, sealed)
+    trust = pkcs12.serialize_key_and_certificates(None, None, None, extra, sealed)
+    (tmp_path / "keys.p12").write_bytes(store)
+    (tmp_path / "trust.p12").write_bytes(trust)
+    password = tls_support.password_file(tmp_path)
+
+    found = keystore.load(
+        TlsOptions(
+            key_store=str(tmp_path / "keys.p12"),
+            key_store_type="PKCS12",
+            key_password_file=password,
+            trust_store=str(tmp_path / "trust.p12"),
+            trust_store_type="PKCS12",
+            trust_password_file=password,
+        )
+    )
+
+    assert x509.load_pem_x509_certificates(found.chain) == [identity.certificate, authority.certificate]
+    assert x509.load_pem_x509_certificates(found.trusted) == extra
 
 
 def test_a_jks_store_becomes_pem(tmp_path: Path) -> None:

@@ -85,6 +85,21 @@ def test_ledgers_that_wait_for_a_writer_are_counted_and_looked_at_often() -> Non
     assert drained.due(19 + 60 * NS_PER_S) == [ONE, TWO]
 
 
+def test_a_ledger_that_is_blocked_for_another_kind_of_reason_begins_with_short_pauses_again() -> None:
+    """Its writer closed it after an hour: to move it is tried within a second, and not after five minutes."""
+    drained, now_ns = listed(ONE), 100 * NS_PER_S
+    for _ in range(20):
+        drained.blocked(ONE, "OPEN", 0, is_open=True)
+
+    drained.blocked(ONE, "no other bookie", now_ns, is_open=False)
+
+    assert (drained.open_count, drained.blocked_count) == (0, 1)
+    assert drained.next_due_ns() == now_ns + NS_PER_S
+    drained.blocked(ONE, "no other bookie", now_ns, is_open=False)
+    drained.blocked(ONE, "OPEN", now_ns, is_open=True)
+    assert drained.next_due_ns() == now_ns + 2 * NS_PER_S
+
+
 def test_the_first_blocked_ledgers_are_shown_with_their_reasons() -> None:
     drained = listed(*map(LedgerId, range(100)))
     for number in range(99, -1, -1):

@@ -104,8 +104,9 @@ def forgetting(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, st
         return _after_forgetting(seen, one, stored)
     told = seen.hindrances.get(case.name)
     waiting = state.waits(stored, told.text if told is not None else "a peer deletes its cookie")
-    # Its StatefulSet may have gone with the resource meanwhile: who is proven goes on, as from Retiring.
-    is_to_go = case.is_leaving or (not case.is_desired and state.is_proven(seen.cluster, stored))
+    # Its StatefulSet may have gone with the resource meanwhile: it goes on, as from Retiring. Not by a proof of another
+    # metadata store than the fleet is in now.
+    is_to_go = (case.is_leaving or not case.is_desired) and state.is_proven(seen.cluster, stored)
     if stored.rebuilds and (why := next(stateful_sets.needs_its_set(fleet, one), "")):
         is_to_go, waiting = False, state.waits(stored, why)
     if is_to_go and case.pod is None and not case.member.is_registered:

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie.ports.admin import Contents, Member, References
+from bookie.ports.admin import Contents, Member, References, State
 from bookie_operator.evidence.facts import BookieCase, ClaimFacts
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Departure, LeavingStatus, Process
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
-from bookie_operator.plan.actions import DeleteChild, ForgetBookie, MarkClaim
+from bookie_operator.plan import leaving as leaving_of
+from bookie_operator.plan.actions import DeleteChild, ForgetBookie, MarkClaim, RemoveBookie
 from bookie_operator.plan.departure import never_lived, reclaiming, retiring
 from bookie_operator.plan.departure.state import Next
 from bookie_operator.plan.observation import Leadership, Observation
@@ -108,6 +109,7 @@ def test_claims_of_a_bookie_that_left_by_proof_go_when_the_spec_and_the_time_say
         {"case": with_claims(gone(), retired_at="", marks=None)},
         {"case": gone(member=COOKIE)},
         {"case": gone(pod=make.pod())},
+        {"case": gone(name="ledgers-zone-a-2"), "stored": forgotten(ago_ms=HOUR_MS - 1_000)},
     ],
     ids=[
         "kept by the spec",
@@ -121,6 +123,7 @@ def test_claims_of_a_bookie_that_left_by_proof_go_when_the_spec_and_the_time_say
         "not marked",
         "its cookie is back",
         "its pod is back",
+        "the first number that nobody wants, too early",
     ],
 )
 def test_no_claim_is_deleted_while_one_word_of_the_proof_is_missing(doubt: dict[str, Any]) -> None:
@@ -136,6 +139,27 @@ def test_claims_are_marked_in_a_pass_before_they_go() -> None:
 
 def test_a_claim_that_goes_already_is_not_deleted_again() -> None:
     assert deleted(reclaimed(with_claims(gone(), is_terminating=True))) == set()
+
+
+def test_one_without_claims_is_forgotten_when_somebody_has_looked_whether_its_cookie_is_gone() -> None:
+    assert reclaimed(gone(volumes=())).status is None
+    assert reclaimed(gone(volumes=(), is_listed=False)).status is not None
+
+
+def test_a_paused_operator_deletes_no_claim_and_takes_no_pod() -> None:
+    known = {"name": "ledgers-zone-a-0", "bookie_id": "data.ledgers.zone-a.0", "pool": "zone-a", "state": "Missing"}
+    before = BookieStatus(**known, verdict="", reason="", since=format_time(make.NOW_MS), leaving=forgotten())
+    status = BookieClusterStatus(observed_generation=1, instance_id="instance", bookies=(before,))
+    storage = make.spec()["storage"] | DELETES
+
+    def plan(*, paused: bool) -> list[str]:
+        spec = {"storage": storage, "lifecycle": {"paused": paused, "terminationGrace": "2m"}}
+        seen = make.observation(make.fleet(gone()), status=status, spec_changes=spec)
+        _, found = leaving_of.decide(seen, fleet.assess(seen))
+        return [str(one) for one in (*found.actions, *found.steps)]
+
+    assert len(plan(paused=False)) == len(CLAIMS)
+    assert plan(paused=True) == []
 
 
 def rebuilt(**changes: Any) -> Next:
@@ -158,6 +182,26 @@ def test_the_claims_of_one_that_is_rebuilt_stay_while_its_process_may_run_or_ano
     assert deleted(reclaiming.step(seen, every, one, stored)) == CLAIMS
     alone = (one, *(replace(mate, case=replace(mate.case, pod=None)) for mate in every[1:]))
     assert deleted(reclaiming.step(seen, alone, one, stored)) == set()
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        {"case": gone(pod=make.pod(), is_listed=False)},
+        {"record_problem": "the record is damaged"},
+        {"leadership": Leadership("me", 7, is_held=False)},
+    ],
+    ids=["nobody listed", "no record", "no lease"],
+)
+def test_a_pod_that_came_back_on_old_claims_stays_while_nobody_knows_whose_it_is(doubt: dict[str, Any]) -> None:
+    """Another one of the pool needed the StatefulSet, which made this pod as well."""
+    there = {"case": gone(pod=make.pod())}
+
+    assert [isinstance(one, RemoveBookie) for one in rebuilt(**there).steps] == [True]
+    held = rebuilt(**(there | doubt))
+
+    assert (held.steps, held.actions) == ((), ())
+    assert held.status is not None
 
 
 # ---- a bookie that never held data --------------------------------------------------------------------------------
@@ -248,6 +292,11 @@ def test_a_bookie_held_nothing_only_where_nobody_knows_of_it_and_all_that_it_has
     assert not held_nothing(young(is_listed=False))
     assert not held_nothing(young(member=nobody))
     assert not held_nothing(young(), has_lived=True)
+    unstored = {"incarnation": 0, "volumes": ()}
+    quiet = make.report(state=State.WAITING_GRANT, cookie_present=False, **unstored)
+    assert held_nothing(young(report=quiet))
+    assert not held_nothing(young(report=replace(quiet, cookie_present=True)))
+    assert not held_nothing(young(report=replace(quiet, state=State.SERVING)))
 
 
 def test_that_it_held_nothing_is_stored_before_anything_goes() -> None:
@@ -346,10 +395,10 @@ def test_a_cookie_that_is_gone_is_forgotten_unless_a_process_runs_without_it() -
     assert states == [Departure.FORGOTTEN, Departure.RETIRING]
 
 
-def asked(case: BookieCase | None = None, *looks: dict[str, Any], ago_ms: int = 60_000, **changes: Any) -> Next:
-    """A pass after a peer was asked to forget the bookie."""
+def asked(case: BookieCase | None = None, *proof: dict[str, Any], ago_ms: int = 60_000, **changes: Any) -> Next:
+    """A pass after a peer was asked to forget the bookie. `proof`: the first two looks, else clean ones."""
     third = look(by=READER, at=format_time(make.NOW_MS - ago_ms))
-    stored = leaving(Departure.FORGETTING, look(), look(by="c"), third, cookie_version=3)
+    stored = leaving(Departure.FORGETTING, *(proof or (look(), look(by="c"))), third, cookie_version=3)
     seen = sight(case if case is not None else empty(), **changes)
     every, one = judged(seen)
     return retiring.forgetting(seen, every, one, stored)
@@ -361,6 +410,16 @@ def test_a_peer_is_asked_again_only_with_another_clean_look() -> None:
         assert orders(asked(doubt)) == []
     assert orders(asked(empty(member=replace(COOKIE, is_registered=True)))) == []
     assert orders(asked(empty(is_listed=False))) == orders(asked(record_problem="damaged")) == []
+
+
+def test_a_proof_of_another_metadata_store_lets_no_peer_be_asked_again() -> None:
+    """Whether its StatefulSet went with the resource or not."""
+    elsewhere = (look(instance_id="another"), look(by="c", instance_id="another"))
+    orphan = empty(is_desired=False, is_leaving=False)
+
+    assert orders(asked(orphan)) == ["ledgers-zone-a-0"]
+    assert orders(asked(orphan, *elsewhere)) == []
+    assert orders(asked(empty(), *elsewhere)) == []
 
 
 def test_who_is_wanted_again_comes_back_when_no_order_can_still_be_on_its_way() -> None:

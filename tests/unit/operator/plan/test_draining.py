@@ -14,11 +14,12 @@ from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import CancelDrain, StartDrain
 from bookie_operator.plan.departure import draining
 from bookie_operator.plan.departure.state import Next
-from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.observation import Leadership, Observation
 
 ONE, READER, FIRST_READER = "ledgers-zone-a-0", "ledgers-zone-b-0", "ledgers-zone-c-0"
 MINUTE_MS = 60_000
 BEGAN = format_time(make.NOW_MS - 60 * MINUTE_MS)
+WRITABLE = Member("", has_cookie=True, is_registered=True, is_writable=True)
 EMPTY = DrainStatus(is_draining=True, is_empty=True, ledgers_total=5)
 
 
@@ -47,7 +48,8 @@ def case(drain: DrainStatus | None = EMPTY, **changes: Any) -> BookieCase:
 
 def seen(one: BookieCase, **changes: Any) -> Observation:
     known = BookieClusterStatus(observed_generation=1, instance_id="instance")
-    return make.observation(make.fleet(one), status=known, **({"children": make.rolled_out()} | changes))
+    cases = changes.pop("bookies", make.fleet(one))
+    return make.observation(cases, status=known, **({"children": make.rolled_out()} | changes))
 
 
 def gone_on(one: BookieCase, stored: LeavingStatus, **changes: Any) -> Next:
@@ -112,6 +114,23 @@ def test_one_that_restarted_is_told_again_unless_nobody_knows_what_was_stored(ch
     assert [isinstance(one, StartDrain) for one in after.steps] == ([] if changes else [True])
 
 
+def test_a_drain_that_is_paused_for_lack_of_room_proved_nothing_so_far() -> None:
+    """It takes writes meanwhile, and who asks it next may find it empty."""
+    gib = 1 << 30
+    one = case(replace(EMPTY, is_empty=False, ledgers_left=5))
+    assert one.report is not None
+    one = replace(one, report=replace(one.report, ledger_bytes_used=100 * gib, ledger_bytes_room=0))
+    others = (replace(mate, member=replace(WRITABLE, bookie_id=mate.bookie_id)) for mate in make.fleet()[1:])
+    full = (replace(mate, report=replace(one.report, ledger_bytes_used=gib, ledger_bytes_room=0)) for mate in others)
+
+    after = gone_on(one, drains(looked()), bookies=(one, *full))
+
+    assert after.status is not None
+    assert (after.status.waiting_for or "").startswith("paused: ")
+    assert [isinstance(step, CancelDrain) for step in after.steps] == [True]
+    assert looks(after) == []
+
+
 def back(one: BookieCase, stored: LeavingStatus | None = None, **changes: Any) -> Next:
     look = seen(replace(one, is_leaving=False), **changes)
     return draining.cancelled(look, fleet.assess(look)[0], stored or drains(looked()))
@@ -124,6 +143,7 @@ def test_who_is_to_stay_after_all_is_told_so_until_it_serves_and_drains_no_more(
 
     assert [isinstance(one, CancelDrain) for one in told.steps] == [True]
     assert looks(told) == [], "its proof is void"
+    assert back(case(), leadership=Leadership("operator-1", 7, is_held=False)).steps == ()
     assert (done.status, done.steps) == (None, ())
     assert silent.status is not None, "it may be read-only, and nobody would take it back"
 
