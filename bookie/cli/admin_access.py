@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 from bookie.base import errors, ids
-from bookie.rpc.client import AdminClient, AdminCredentials
+from bookie.cli import output
+from bookie.rpc import client as rpc
 from bookie.runtime import given_file, text_file
 from bookie.settings.table import PORT_MAX
 
@@ -15,7 +16,7 @@ TOKEN_VARIABLE = "BOOKIE_ADMIN_TOKEN_FILE"
 TLS_VARIABLE = "BOOKIE_ADMIN_CLIENT_TLS_DIRECTORY"
 
 
-def client(address: str) -> AdminClient:
+def client(address: str) -> rpc.AdminClient:
     """Return a client of the admin port: over TLS, with our certificate, when the environment names one; else in plain.
     Raises BadInput."""
     host, _, number = address.rpartition(":")
@@ -25,7 +26,13 @@ def client(address: str) -> AdminClient:
     if host != "unix" and port is not None and not 0 < port <= PORT_MAX:  # gRPC takes it modulo 2^16
         raise errors.BadInput(f"{address} names port {port}: it must be 1 to {PORT_MAX}")
     is_local = address.startswith(("unix:", "localhost:", "127.0.0.1:", "[::1]:"))
-    return AdminClient(address, _identity(address), token=_token() if is_local else "")  # never in clear over a network
+    return rpc.AdminClient(
+        address,
+        _identity(address),
+        token=_token() if is_local else "",  # never in clear over a network
+        deadline_s=rpc.DEADLINE_S,
+        waiting=lambda at_most: output.told_if_slow(f"the bookie at {address}{at_most}"),
+    )
 
 
 def hint(code: str) -> str:
@@ -49,7 +56,7 @@ def unreached(address: str) -> str:
     )
 
 
-def _identity(address: str) -> AdminCredentials | None:
+def _identity(address: str) -> rpc.AdminCredentials | None:
     directory = os.environ.get(TLS_VARIABLE, "")
     if not directory or address.startswith("unix:"):
         return None
@@ -62,7 +69,7 @@ def _identity(address: str) -> AdminCredentials | None:
             f"{TLS_VARIABLE} names {directory}, which cannot be used: {error.strerror}: it needs tls.crt, tls.key and"
             " ca.crt"
         ) from None
-    return AdminCredentials(certificate, key, authorities)
+    return rpc.AdminCredentials(certificate, key, authorities)
 
 
 def _token() -> str:

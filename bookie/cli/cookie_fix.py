@@ -16,6 +16,9 @@ from bookie.ports.admin import Verdict
 from bookie.ports.metadata_store import MetadataStore
 from bookie.runtime.world import open_world
 
+# Marking all ledgers is work for a busy disk, during which the session must not end.
+_SESSION_MS = 30_000
+
 
 async def run(arguments: argparse.Namespace) -> int:
     if not arguments.config:
@@ -24,13 +27,12 @@ async def run(arguments: argparse.Namespace) -> int:
     effective = server_options.build(settings.load(arguments), look=directories.look)
     options = effective.options
     integrity_options = dataclasses.replace(options.integrity, regeneration=MANUAL)
-    async with open_world(effective.host, effective.metadata_security) as world:
-        metadata = await world.metadata_stores.connect(options.metadata_uri)
-        try:
-            boot = Boot(options.bookie_id, options.storage, integrity_options, world, options.client_options())
-            return await _settle(arguments, boot, metadata)
-        finally:
-            await metadata.close()
+    async with (
+        open_world(effective.host, effective.metadata_security) as world,
+        where.session(world, options.metadata_uri, session_ms=_SESSION_MS) as metadata,
+    ):
+        boot = Boot(options.bookie_id, options.storage, integrity_options, world, options.client_options())
+        return await _settle(arguments, boot, metadata)
 
 
 async def _settle(arguments: argparse.Namespace, boot: Boot, metadata: MetadataStore) -> int:

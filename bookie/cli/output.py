@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ Row = Mapping[str, object]
 
 # A job of an hour leaves a hundred lines in a log.
 PROGRESS_LINE_S = 30.0
+# Who waits longer before a silent screen begins to doubt; an answer takes far less.
+PATIENCE_S = 2.0
 # Of a number that somebody types; far more than any that fits, so that its flag says which ones do.
 _DIGITS_MAX = 100
 
@@ -228,6 +231,18 @@ def make_folder(path: Path) -> None:
 def tell(text: str) -> None:
     """Print a remark for the person in front of the screen."""
     print(shown(text), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def told_if_slow(what: str) -> Iterator[None]:
+    """Say on stderr for what the command waits, when that takes longer than `PATIENCE_S`."""
+    telling = threading.Timer(PATIENCE_S, tell, (f"waiting for {what}",))  # who waits may block its thread
+    telling.daemon = True
+    telling.start()
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 @contextlib.contextmanager

@@ -160,7 +160,7 @@ def _telling_of_data(arguments: argparse.Namespace, uri: str) -> "Iterator[None]
 
 
 @contextlib.asynccontextmanager
-async def client(arguments: argparse.Namespace, *, session_ms: int = SESSION_MS) -> "AsyncIterator[Client]":
+async def client(arguments: argparse.Namespace, *, session_ms: int | None = None) -> "AsyncIterator[Client]":
     """Open a client of the cluster; it encrypts and proves who it is as a bookie with these settings does."""
     from bookie import connect
 
@@ -168,9 +168,29 @@ async def client(arguments: argparse.Namespace, *, session_ms: int = SESSION_MS)
     options = security_settings.client_options(loaded)
     options["metadata_security"] = metadata_access.security(loaded)
     uri = uri_of(arguments)
-    with _telling_of_data(arguments, uri):
-        async with connect.connect(uri, session_timeout_ms=session_ms, **options) as connected:
-            yield connected
+    session_ms = session_ms or SESSION_MS
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(_telling_of_data(arguments, uri))
+        with _told_if_slow(uri, session_ms):
+            connecting = connect.connect(uri, session_timeout_ms=session_ms, **options)
+            connected = await stack.enter_async_context(connecting)
+        yield connected
+
+
+@contextlib.asynccontextmanager
+async def session(world: World, uri: str, *, session_ms: int | None = None) -> AsyncIterator[MetadataStore]:
+    """Open a session with the metadata store at `uri`; it ends with the block."""
+    session_ms = session_ms or SESSION_MS
+    with _told_if_slow(uri, session_ms):
+        connected = await world.metadata_stores.connect(uri, session_timeout_ms=session_ms)
+    try:
+        yield connected
+    finally:
+        await connected.close()
+
+
+def _told_if_slow(uri: str, session_ms: int) -> contextlib.AbstractContextManager[None]:
+    return output.told_if_slow(f"the metadata store at {uri}, {session_ms / 1000:g} s at most")
 
 
 @contextlib.asynccontextmanager
@@ -184,13 +204,9 @@ async def store(
     uri = uri_of(arguments)
     parsed = paths.parse_uri(uri)
     security = metadata_access.security(settings.load(arguments))
-    async with open_world(metadata_security=security) as world:
-        connected = await world.metadata_stores.connect(uri, session_timeout_ms=SESSION_MS)
-        try:
-            with _telling_of_data(arguments, uri):
-                yield connected, parsed, world
-        finally:
-            await connected.close()
+    async with open_world(metadata_security=security) as world, session(world, uri) as connected:
+        with _telling_of_data(arguments, uri):
+            yield connected, parsed, world
 
 
 @contextlib.asynccontextmanager

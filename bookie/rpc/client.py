@@ -6,7 +6,8 @@ CallFailed when it says that it cannot do this now, BookieUnavailable when it gi
 taken for an empty one.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -18,6 +19,8 @@ from bookie.rpc import admin_pb2_grpc
 from bookie.rpc.calls import ANSWERED, AdminCall
 
 T = TypeVar("T")
+# What surrounds a wait for an answer; it is given how long that may take, as the end of a sentence.
+Waiting = Callable[[str], contextlib.AbstractContextManager[None]]
 
 DEADLINE_S = 20.0
 # A client's own subchannels: shared ones remember the back-off of a bookie that restarts behind the same address. No
@@ -66,11 +69,18 @@ class AdminClient:
     """Asks one bookie's admin port; a context manager. `token`: proves us where there is no certificate."""
 
     def __init__(
-        self, address: str, identity: AdminCredentials | None = None, *, token: str = "", deadline_s: float = DEADLINE_S
+        self,
+        address: str,
+        identity: AdminCredentials | None = None,
+        *,
+        token: str = "",
+        deadline_s: float = DEADLINE_S,
+        waiting: Waiting = contextlib.nullcontext,
     ) -> None:
         self.address = address
         self.metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._deadline_s = deadline_s
+        self._waiting = waiting
         self._channel = _channel(grpc, address, identity)
         self._stub = admin_pb2_grpc.AdminStub(self._channel)
 
@@ -83,16 +93,22 @@ class AdminClient:
     def ask(self, call: AdminCall[T]) -> T:
         """Send one call and return its answer. Raises AdminRefused, BookieUnavailable."""
         send = getattr(self._stub, call.method)
+        deadline_s = call.deadline_s or self._deadline_s
         try:
-            return call.read(send(call.request, timeout=call.deadline_s or self._deadline_s, metadata=self.metadata))
+            with self._waiting(f", {deadline_s:g} s at most"):
+                return call.read(send(call.request, timeout=deadline_s, metadata=self.metadata))
         except grpc.RpcError as error:
             raise _translated(self.address, error) from None
 
     def follow(self, call: AdminCall[T]) -> Iterator[T]:
         """Yield every message of a stream. Raises as `ask`."""
+        messages = getattr(self._stub, call.method)(call.request, metadata=self.metadata)
         try:
-            for message in getattr(self._stub, call.method)(call.request, metadata=self.metadata):
-                yield call.read(message)
+            with self._waiting(""):
+                first = next(messages, None)
+            if first is not None:
+                yield call.read(first)
+                yield from map(call.read, messages)
         except grpc.RpcError as error:
             raise _translated(self.address, error) from None
 

@@ -1,0 +1,82 @@
+"""What a command waits for is told after some seconds: nobody sits before a silent screen."""
+
+import contextlib
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bookie.base import errors
+from bookie.cli import main, output, where
+from bookie.rpc import calls, client
+
+CLI = Path(main.__file__).parent
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Give the address of somebody who takes connections and never says a word, to commands of little patience."""
+    monkeypatch.setattr(where, "SESSION_MS", 300)
+    monkeypatch.setattr(client, "DEADLINE_S", 0.3)
+    monkeypatch.setattr(output, "PATIENCE_S", 0.05)
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("verb", ["cluster show", "cookie list", "ledger list", "metadata acl", "autorecovery status"])
+def test_who_waits_for_the_metadata_store_is_told_so(
+    silent: str, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    uri = f"zk://{silent}/ledgers"
+
+    assert main.main([*verb.split(), "--metadata-service-uri", uri]) == 1
+
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == f"waiting for the metadata store at {uri}, 0.3 s at most"
+    assert last.startswith(f"bookie: the metadata store at {silent} did not answer within 0.3 s: is ZooKeeper")
+
+
+@pytest.mark.parametrize("verb", ["node show", "node drain", "node fill-holes --watch", "integrity report"])
+def test_who_waits_for_a_bookie_is_told_so(silent: str, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    assert main.main([*verb.split(), "--admin", silent]) == 1
+
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == f"waiting for the bookie at {silent}, 0.3 s at most"
+    assert last.startswith(f"bookie: the admin port at {silent} did not answer (DEADLINE_EXCEEDED: ")
+
+
+def test_who_waits_for_the_first_step_of_many_is_told_so() -> None:
+    waits = []
+
+    def waiting(at_most: str) -> contextlib.AbstractContextManager[None]:
+        waits.append(at_most)
+        return contextlib.nullcontext()
+
+    with client.AdminClient("127.0.0.1:1", waiting=waiting) as bookie, pytest.raises(errors.BookieUnavailable):
+        list(bookie.follow(calls.repair_status()))
+
+    assert waits == [""]
+
+
+def test_an_answer_in_time_is_waited_for_in_silence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "PATIENCE_S", 0.1)
+
+    with output.told_if_slow("nobody"):
+        pass
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join(timeout=10)
+
+    assert capsys.readouterr().err == ""
+
+
+def test_commands_connect_where_waiting_is_told() -> None:
+    """`serve` waits as well, and has a log of its own."""
+    connects = {path.name for path in CLI.glob("*.py") if re.search(r"\bconnect\(|\bAdminClient\(", path.read_text())}
+
+    assert connects == {"admin_access.py", "where.py", "serve.py"}
