@@ -69,7 +69,7 @@ def test_an_answer_in_time_is_waited_for_in_silence(
     before = set(threading.enumerate())
     with output.told_if_slow("nobody"):
         (telling,) = set(threading.enumerate()) - before
-    telling.join(timeout=30)
+    telling.join(timeout=10)
 
     assert not telling.is_alive(), "it still means to tell"
     assert capsys.readouterr().err == ""
