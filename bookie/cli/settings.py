@@ -5,6 +5,7 @@ names that ask for something unsafe are refused (`java_names`). Unknown flags ar
 """
 
 import argparse
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,7 +13,7 @@ from bookie.base import ids
 from bookie.ports.tls import PROTOCOLS
 from bookie.runtime import properties
 from bookie.settings.table import BY_NAME, DIRECTORIES, SETTINGS, split_list
-from bookie.settings.values import DEFAULT, Settings, Value, default_values, judge_foreign, take
+from bookie.settings.values import DEFAULT, Line, Settings, Value, default_values, judge_foreign, take
 
 # So short in milliseconds that seconds may be meant: what comes of it when they are.
 _DOUBTED_BELOW_MS = 1_000
@@ -26,9 +27,23 @@ _IF_SECONDS_ARE_MEANT: Mapping[str, str] = {
 }
 
 
+class SettingsFile(str):
+    """The path that `--config` names."""
+
+    @functools.cached_property
+    def lines(self) -> Sequence[Line]:
+        """What is in the file. It is read once a command: a pipe (`<(command)`) gives its content only once, and a file
+        that is replaced meanwhile must not name one cluster, and our identity for another. Raises BadInput."""
+        return properties.read(self)
+
+
+def add_config(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--config", type=SettingsFile, metavar="FILE", help=text)
+
+
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add a flag for the settings file and one for every setting to `parser`."""
-    parser.add_argument("--config", metavar="FILE", help="properties file, as Java's bk_server.conf")
+    add_config(parser, "properties file, as Java's bk_server.conf")
     group = parser.add_argument_group("settings", "each also in the file, or as BOOKIE_... in the environment")
     for setting in SETTINGS:
         group.add_argument(setting.flag, dest=setting.key, metavar="VALUE", help=setting.help)
@@ -42,8 +57,8 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
     if environment.get("POD_UID"):
         # In a pod an unmounted volume looks like an empty one: nothing else may be assumed there.
         values["volumeProof"] = Value(BY_NAME["volumeProof"], "kubernetes", f"{DEFAULT} where POD_UID is set")
-    path = getattr(arguments, "config", None)
-    foreign = take(values, _in_file(arguments))
+    file: SettingsFile | None = getattr(arguments, "config", None)
+    foreign = take(values, file.lines if file else ())
     for setting in SETTINGS:
         if environment.get(setting.variable, "") != "":
             values[setting.key] = Value(setting, environment[setting.variable], setting.variable)
@@ -52,21 +67,9 @@ def load(arguments: argparse.Namespace, environment: Mapping[str, str] | None = 
         given = getattr(arguments, setting.key, None) or getattr(arguments, named, None)
         if given is not None:
             values[setting.key] = Value(setting, given, setting.flag)
-    warnings, problems = judge_foreign(foreign, str(path), is_told=not values["regeneration"].is_default)
+    warnings, problems = judge_foreign(foreign, str(file), is_told=not values["regeneration"].is_default)
     warnings += _doubts(values)
     return Settings(values, environment, tuple(warnings), tuple(problems))
-
-
-def _in_file(arguments: argparse.Namespace) -> Sequence[tuple[str, str, str]]:
-    """Return what is in the settings file. It is read once a command: a pipe (`<(command)`) gives its content only
-    once, and a file that is replaced meanwhile must not name one cluster, and our identity for another."""
-    path = getattr(arguments, "config", None)
-    if not path:
-        return ()
-    if not hasattr(arguments, "in_config"):
-        arguments.in_config = properties.read(path)
-    found: Sequence[tuple[str, str, str]] = arguments.in_config
-    return found
 
 
 def _doubts(values: Mapping[str, Value]) -> Iterator[str]:

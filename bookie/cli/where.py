@@ -38,11 +38,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="take what is not given (address, TLS, passwords) from a bookie's settings file",
-    )
+    settings.add_config(parser, "take what is not given (address, TLS, passwords) from a bookie's settings file")
 
 
 def add_admin(parser: argparse.ArgumentParser) -> None:

@@ -240,7 +240,7 @@ def test_a_settings_file_that_can_be_read_once_is_read_once(
     reading, writing = os.pipe()
     os.write(writing, b"metadataServiceUri=zk://h/l\nzkEnableSecurity=true\n")
     os.close(writing)
-    arguments = argparse.Namespace(config=f"/dev/fd/{reading}", metadata_service_uri=None)
+    arguments = main.parser_for(["ledger"]).parse_args(["ledger", "list", "--config", f"/dev/fd/{reading}"])
 
     uri_first = where.uri_of(arguments) if is_uri_first else ""
     loaded = settings.load(arguments)
@@ -262,7 +262,7 @@ def test_what_we_may_not_look_at_is_not_called_absent(places: dict[str, str], tm
     """A cluster may be made only where no directory holds data; a cookie is missing only where there is none."""
     settings_file = tmp_path / "bk.conf"
     settings_file.write_text(f"ledgerDirectories={places[UNSEEN]}\n")
-    beside = argparse.Namespace(config=str(settings_file))
+    beside = argparse.Namespace(config=settings.SettingsFile(settings_file))
 
     for look in (
         lambda: where.data_beside(beside),

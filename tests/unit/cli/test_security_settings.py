@@ -20,7 +20,7 @@ BookKeeper { org.apache.zookeeper.server.auth.DigestLoginModule required usernam
 def options_of(tmp_path: Path, text: str) -> SecurityOptions:
     path = tmp_path / "bk_server.conf"
     path.write_text(text)
-    return security_settings.security_options(settings.load(argparse.Namespace(config=str(path)), {}))
+    return security_settings.security_options(settings.load(argparse.Namespace(config=settings.SettingsFile(path)), {}))
 
 
 def test_nothing_said_is_nothing_asked(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_versions_of_tls_that_cannot_be_had_are_left_out_with_a_warning(
     assert found.tls.protocols == taken
     assert found.peer_tls is not None
     assert found.peer_tls.protocols == taken
-    loaded = settings.load(argparse.Namespace(config=str(tmp_path / "bk_server.conf")), {})
+    loaded = settings.load(argparse.Namespace(config=settings.SettingsFile(tmp_path / "bk_server.conf")), {})
     assert [f"tlsEnabledProtocols: {left_out} is not spoken here" in warning for warning in loaded.warnings] == [
         True
     ] * bool(left_out)
