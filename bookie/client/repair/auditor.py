@@ -42,14 +42,15 @@ _BATCH = 64
 
 @dataclass(slots=True)
 class AuditorCounts:
-    """Since the start of the process. `unreadable`, `misplaced`: ledgers at the last look."""
+    """Since the start of the process. `unreadable`, `misplaced`: ledgers at the last look of this process as the
+    auditor; None before it, and once another process looks."""
 
     is_leading: bool = False
     audits: int = 0
     compared: int = 0
     marked: int = 0
-    unreadable: int = 0
-    misplaced: int = 0
+    unreadable: int | None = None
+    misplaced: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ class Auditor:
                 await self._election.announce()
             log.info("this process %s", "is the auditor now" if leads else "is not the auditor any more")
             self.counts.is_leading = leads
+            self.counts.unreadable = self.counts.misplaced = None
             self._plan, self._delay = self._new_plan(), None
         if not leads or not await self._recovery.is_enabled():
             return

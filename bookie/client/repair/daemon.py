@@ -82,17 +82,17 @@ class AutoRecoveryDaemon:
         for name, value, text in counters:
             yield Sample(f"bookie_autorecovery_{name}_total", "counter", text, value)
         gauges = (
-            ("ledgers_waiting", work.waiting, "Marked ledgers at the last look at the queue."),
             ("ledgers_blocked", len(self.worker.blocked), "Marked ledgers that were tried and are not whole."),
+            ("bookies_in_maintenance", len(self._members.leased), "Bookies whose absence counts as no loss now."),
+        )
+        perhaps: tuple[tuple[str, float | None, str], ...] = (
+            ("ledgers_waiting", work.waiting, "Marked ledgers at the last look at the queue."),
             ("records_unreadable", audits.unreadable, "Records that the last audit could not read."),
             (
                 "ledgers_misplaced",
                 audits.misplaced,
                 "Ledgers at the last audit whose copies lie closer than they need.",
             ),
-            ("bookies_in_maintenance", len(self._members.leased), "Bookies whose absence counts as no loss now."),
-        )
-        estimates: tuple[tuple[str, float | None, str], ...] = (
             ("entries_left", progress.entries_left, "Copies still to be made for marked ledgers that are not blocked."),
             ("bytes_left", progress.bytes_left, "Bytes of these copies."),
             ("copy_entries_per_second", progress.entries_per_s, "Copies made a second, over the last minute."),
@@ -101,6 +101,6 @@ class AutoRecoveryDaemon:
         )
         for name, value, text in gauges:
             yield Sample(f"bookie_autorecovery_{name}", "gauge", text, value)
-        for name, estimate, text in estimates:
-            if estimate is not None:  # what nobody knows is not told
-                yield Sample(f"bookie_autorecovery_{name}", "gauge", text, estimate)
+        for name, number, text in perhaps:
+            if number is not None:  # what nobody has looked at, or knows, is not told: no number is better than a zero
+                yield Sample(f"bookie_autorecovery_{name}", "gauge", text, number)

@@ -96,9 +96,10 @@ class _Attempts:
 
 @dataclass(slots=True)
 class WorkerCounts:
-    """Since the start of the process. `waiting`: marked ledgers at the last look at the queue. Copies: `progress`."""
+    """Since the start of the process. `waiting`: marked ledgers at the last look at the queue; None before the first.
+    Copies: `progress`."""
 
-    waiting: int = 0
+    waiting: int | None = None
     mended: int = 0
     failures: int = 0
 

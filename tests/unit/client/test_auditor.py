@@ -348,8 +348,11 @@ async def test_of_two_auditors_only_the_leader_looks_and_whoever_begins_to_lead_
 
         await first.withdraw()
         await second.turn()
+        assert first.counts.unreadable == 0
         await first.turn()  # it stands behind the other now
         assert audits() == [1, 1]
+        figures = [(each.counts.unreadable, each.counts.misplaced) for each in (first, second)]
+        assert figures == [(None, None), (0, 0)], "of what the other one finds the first knows nothing"
         assert (await fleet.store.get(paths.auditor_votes(ROOT))).data == b'bookieId: "second:1"\n'
 
         await second.withdraw()

@@ -101,3 +101,23 @@ async def test_a_metadata_store_that_does_not_hear_of_the_end_keeps_no_stop_wait
     with contextlib.suppress(asyncio.CancelledError):
         await running
     assert figures(own) == {"runs": 0, "failures_total": 0}
+
+
+@story(tell)
+async def test_what_no_look_has_counted_is_no_figure_and_least_of_all_a_zero(fleet: Fleet) -> None:
+    """Neither before the first look nor once another process looks: whoever watches it would be told that all is well,
+    or of what was mended long ago."""
+    of_an_audit, of_the_queue = {"records_unreadable", "ledgers_misplaced"}, {"ledgers_waiting"}
+    own, _, _ = beside(fleet.machine.begin(name="b0"))
+    registered = asyncio.Event()
+    registered.set()
+    running = asyncio.ensure_future(own.run(registered))
+    await fleet.until(lambda: figures(own)["runs"] == 1, "its begin")
+    first = figures(own)
+    assert first["audits_total"] == 0
+    assert not (of_an_audit | of_the_queue) & first.keys()
+
+    await fleet.until(lambda: figures(own)["audits_total"] == 1, "the first audit")
+    await fleet.until(lambda: of_the_queue <= figures(own).keys(), "the first look at the queue")
+    assert {figures(own)[name] for name in of_an_audit | of_the_queue} == {0}
+    running.cancel()
