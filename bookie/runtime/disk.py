@@ -140,7 +140,7 @@ class SystemFile:
             if is_short:
                 raise errors.OutOfResources(f"{self.path}: write: {error}") from error
             raise errors.DiskFull(f"{self.path}: no space left; free some, or give the volume more") from error
-        self._size = max(self._size, end)
+        self._size = end
 
     def _write_blocks(self, offset: int, buffers: Sequence[Buffer]) -> int:
         assert self._blocks is not None

@@ -49,8 +49,7 @@ _STOP_DEADLINE_S = 5.0
 
 _LOST_ANSWERS = (
     kazoo_errors.ConnectionLoss,
-    kazoo_errors.ConnectionClosedError,
-    kazoo_errors.SessionExpiredError,
+    kazoo_errors.SessionExpiredError,  # ConnectionClosedError is one
     kazoo_errors.OperationTimeoutError,
     kazoo_errors.CancelledError,
 )
@@ -82,7 +81,14 @@ class ZooKeeperStores:
 class ZooKeeperStore:
     """One session (`ports.metadata_store.MetadataStore`); after a lost session, the next one begins by itself."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int, security: MetadataSecurity | None = None) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        security: MetadataSecurity | None = None,
+        *,
+        client: Callable[..., Any] = Kazoo,
+    ) -> None:
         self._hosts = hosts
         self._deadline_s = session_timeout_ms / 1000
         self._loop = asyncio.get_running_loop()
@@ -98,7 +104,7 @@ class ZooKeeperStore:
         self._refused = asyncio.Event()
         self._state: Session | None = None
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=_RECONNECT_DELAY_MAX_S)
-        self.kazoo = Kazoo(
+        self.kazoo: Kazoo = client(
             security,
             lambda reason: self.on_loop(self._on_trouble, reason),
             hosts=hosts,

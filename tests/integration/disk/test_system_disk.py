@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -22,15 +23,32 @@ async def test_a_device_without_space_says_disk_full(disk: SystemDisk) -> None:
         await file.append([b"x"])
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), errors.DiskFull),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), errors.DiskFull),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), errors.OutOfResources),
+        (OSError(errno.EINTR, "Interrupted system call"), errors.OutOfResources),
+        (MemoryError(), errors.OutOfResources),
+    ],
+    ids=lambda found: getattr(found, "strerror", None) or str(found),
+)
 @story(run)
-async def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
-    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_after_no_space_or_no_memory_the_file_is_as_it_was_and_may_grow_later(
+    disk: SystemDisk,
+    *,
+    error: Exception,
+    told: type[errors.BookieError],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """None of these says anything against the disk: a node ends for a disk that failed, and for nothing else."""
     real, left = os.pwritev, [6]
 
     def scarce(fd: int, buffers: list[bytes], offset: int) -> int:
         if left[0] == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise error
         count = real(fd, [b"".join(buffers)[: left[0]]], offset)
         left[0] -= count
         return count
@@ -38,9 +56,9 @@ async def test_after_no_space_the_file_is_as_it_was_and_may_grow_later(
     file = await disk.open(str(tmp_path / "f"), create=True)
     monkeypatch.setattr(os, "pwritev", scarce)
     assert await file.append([b"a", b"bc"]) == 0
-    with pytest.raises(errors.DiskFull, match="f: no space left"):
+    with pytest.raises(told, match="f: no space left" if told is errors.DiskFull else "f: write"):
         await file.append([b"defgh"])
-    assert file.size == 3
+    assert file.size == os.stat(file.path).st_size == 3
     left[0] = 1000
     assert await file.append_and_sync([b"xyz"]) == 3
     assert await disk.read(file.path) == b"abcxyz"
@@ -63,23 +81,32 @@ async def test_many_buffers_are_written_in_order_though_the_kernel_takes_a_few_b
     assert await disk.read(file.path) == b"".join(buffers) * 2
 
 
-@pytest.mark.parametrize("call", ["fdatasync", "pwritev"])
+@pytest.mark.parametrize(
+    ("call", "kernel"), [("append", "pwritev"), ("append", "fdatasync"), ("sync", "fdatasync"), ("cut", "ftruncate")]
+)
 @story(run)
-async def test_a_failed_sync_or_write_poisons_the_file(
-    disk: SystemDisk, *, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_failed_sync_or_write_or_cut_poisons_the_file(
+    disk: SystemDisk, *, call: str, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*args: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     file = await disk.open(str(tmp_path / "f"), create=True)
+    await file.append([b"before"])
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "append": lambda: file.append_and_sync([b"abc"]),
+        "write": lambda: file.append([b"d"]),
+        "sync": file.sync,
+        "cut": lambda: file.truncate(0),
+    }
     with monkeypatch.context() as patched:
-        patched.setattr(os, call, fails)
+        patched.setattr(os, kernel, fails)
         with pytest.raises(errors.DiskFailed, match="Input/output error"):
-            await file.append_and_sync([b"abc"])
+            await calls[call]()
     # The kernel would say yes now, over pages that it dropped; we do not ask it.
-    for attempt in (file.sync(), file.append([b"d"]), file.append_and_sync([b"d"])):
+    for again in calls.values():
         with pytest.raises(errors.DiskFailed):
-            await attempt
+            await again()
 
 
 @story(run)
@@ -91,6 +118,96 @@ async def test_reads_without_waiting_give_the_bytes_or_say_that_they_would_wait(
     found = [file.pread_nowait(offset, 50) for offset in (0, 100, 180, 200)]
     wanted = [bytes(range(50)), bytes(range(100, 150)), bytes(range(180, 200)), b""]
     assert all(data in (None, want) for data, want in zip(found, wanted, strict=True))
+
+
+@story(run)
+async def test_a_read_without_waiting_that_got_a_part_of_the_bytes_is_no_answer(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of a span may be in memory and the rest on the disk."""
+    real = os.preadv
+
+    def half(fd: int, buffers: list[bytearray], offset: int, flags: int) -> int:
+        return real(fd, [memoryview(buffers[0])[:30]], offset)
+
+    file = await disk.open(str(tmp_path / "f"), create=True)
+    await file.append([bytes(range(200))])
+    monkeypatch.setattr(os, "preadv", half)
+
+    assert file.pread_nowait(100, 50) is None
+    assert file.pread_nowait(170, 50) == bytes(range(170, 200))
+
+
+@story(run)
+async def test_a_disk_that_cannot_read_says_so_at_once(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    file = await disk.open(str(tmp_path / "f"), create=True)
+    monkeypatch.setattr(os, "preadv", fails)
+    monkeypatch.setattr(os, "pread", fails)
+
+    with pytest.raises(errors.StorageFailed, match="read: Input/output error"):
+        file.pread_nowait(0, 1)
+    with pytest.raises(errors.StorageFailed, match="read: Input/output error"):
+        await file.pread(0, 1)
+
+
+@story(run)
+async def test_a_read_is_whole_though_the_kernel_gives_a_few_bytes_at_a_time(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pread
+    file = await disk.open(str(tmp_path / "f"), create=True)
+    await file.append([bytes(range(200))])
+    monkeypatch.setattr(os, "pread", lambda fd, size, offset: real(fd, min(size, 7), offset))
+
+    assert await file.pread_many([(10, 50), (190, 50)]) == [bytes(range(10, 60)), bytes(range(190, 200))]
+
+
+@story(run)
+async def test_names_are_synced_by_the_kernel_and_a_failure_of_it_ends_the_node(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    await disk.sync_dir(str(tmp_path))
+    monkeypatch.setattr(os, "fsync", fails)
+
+    with pytest.raises(errors.DiskFailed, match="sync of names: Input/output error") as failed:
+        await disk.sync_dir(str(tmp_path))
+    assert failed.value.fatal
+
+
+@pytest.mark.parametrize("reason", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN])
+@story(run)
+async def test_what_the_process_lacks_is_never_the_fault_of_a_disk(
+    disk: SystemDisk, *, reason: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*args: object) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "open", short)
+
+    with pytest.raises(errors.OutOfResources, match=os.strerror(reason)):
+        await disk.open(str(tmp_path / "f"), create=True)
+
+
+@story(run)
+async def test_a_lock_that_another_holds_costs_no_descriptor(disk: SystemDisk, *, tmp_path: Path) -> None:
+    path = str(tmp_path / "LOCK")
+    lock = await disk.lock(path)
+    before = len(os.listdir("/proc/self/fd"))
+
+    for _ in range(3):
+        with pytest.raises(errors.RefusedToStart, match="one bookie per directory"):
+            await disk.lock(path)
+
+    assert len(os.listdir("/proc/self/fd")) == before
+    lock.release()
 
 
 def test_files_are_closed_and_threads_end(tmp_path: Path) -> None:

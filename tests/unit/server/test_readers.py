@@ -48,13 +48,30 @@ async def answer(request: ReadRequest, to: Client) -> bool:
     return True
 
 
-def run(story: Callable[[Readers, Unsent], Any], *, queue_max: int = 1000) -> server_support.MetDoors:
-    met, unsent = server_support.MetDoors(), Unsent(MIB)
+class CountingUnsent(Unsent):
+    """Counts how often somebody asks whether there is much; who asks without end is told that there is not."""
+
+    asked = 0
+
+    @property
+    def is_tight(self) -> bool:
+        self.asked += 1
+        return super().is_tight and self.asked < 10_000
+
+
+def run(
+    story: Callable[[Readers, Any], Any],
+    *,
+    queue_max: int = 1000,
+    unsent: Callable[[int], Unsent] = Unsent,
+    **more: int,
+) -> server_support.MetDoors:
+    met, answers = server_support.MetDoors(), unsent(MIB)
 
     async def main() -> None:
-        readers = Readers(Boundary(met), unsent, queue_max=queue_max)
+        readers = Readers(Boundary(met), answers, queue_max=queue_max, **more)
         task = asyncio.create_task(readers.run())
-        await story(readers, unsent)
+        await story(readers, answers)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -267,6 +284,62 @@ async def test_who_waits_behind_a_client_of_his_address_that_went_deaf_is_read_f
     await settled()
 
     assert (deaf.answered, other.answered) == ([], [0])
+
+
+@story(run, address_width=1)
+async def test_who_waits_behind_a_client_of_his_address_that_left_while_he_was_read_for_is_read_for(
+    readers: Readers, unsent: Unsent
+) -> None:
+    go = asyncio.Event()
+
+    async def slow(request: ReadRequest, to: Client) -> bool:
+        await go.wait()
+        return True
+
+    gone, other = Client("10.0.0.1:1"), Client("10.0.0.1:2")
+    readers.submit(gone.read(0), gone, slow)
+    readers.submit(other.read(1), other, answer)
+    await settled()
+    assert other.answered == []
+
+    readers.forget(gone)
+    go.set()
+    await settled()
+
+    assert other.answered == [1]
+
+
+@story(run)
+async def test_who_has_had_his_answers_leaves_nothing_behind(readers: Readers, unsent: Unsent) -> None:
+    """Also no address: the next client there would be counted apart from this one."""
+    clients = [Client(f"10.0.0.{number}:1") for number in range(5)]
+    for client in clients:
+        for number in range(10):
+            readers.submit(client.read(number), client, answer)
+    readers.forget(clients[0])
+
+    await settled()
+
+    assert [len(client.answered) for client in clients[1:]] == [10] * 4
+    assert (readers.count, readers._lanes, readers._addresses) == (0, {}, {})
+
+
+@story(run, unsent=CountingUnsent)
+async def test_readers_that_wait_for_room_a_second_time_ask_no_more_than_the_first(
+    readers: Readers, unsent: CountingUnsent
+) -> None:
+    """What they waited for the first time was still told: they asked without end, and nothing else had its turn."""
+    debtor, clients = Client("debtor"), [Client(f"client{number}") for number in range(READERS)]
+    readers.look()  # there is room
+    unsent.note(debtor, MIB // 2 + 1)  # type: ignore[arg-type]
+    unsent.asked = 0
+
+    for client in clients:
+        readers.submit(client.read(0), client, answer)
+    await settled()
+
+    assert [client.answered for client in clients] == [[0]] * READERS
+    assert unsent.asked < 10 * READERS
 
 
 @story(run)

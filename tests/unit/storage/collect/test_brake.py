@@ -291,9 +291,10 @@ async def test_what_goes_counts_for_a_day_from_now_although_nobody_asked_for_hou
     await bench.life(work)
 
 
-def test_counts_that_are_none_are_refused() -> None:
+@pytest.mark.parametrize("data", [b"short", Window(0).dump() + b"more", Window(0).dump()[:-1]])
+def test_counts_that_are_none_are_refused(data: bytes) -> None:
     with pytest.raises(errors.CorruptFile):
-        Window.load(b"short", 0)
+        Window.load(data, 0)
 
 
 @story(run, braked, share_max=0.1, ledgers_min=10)
