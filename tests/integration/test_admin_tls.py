@@ -120,6 +120,20 @@ def test_a_certificate_that_ends_while_a_connection_lives_opens_nothing_any_more
     assert certificates.name_of(b"") is None
 
 
+def test_a_name_that_is_taken_off_the_list_while_a_connection_lives_opens_nothing_any_more(tmp_path: Path) -> None:
+    """Its connection has no other handshake; each call looks again."""
+    ours = authority()
+    put(tmp_path, ours)
+    certificates, shown = admin_tls.Certificates(str(tmp_path)), client(ours).certificate
+    assert certificates.name_of(shown) is not None
+
+    put(tmp_path, ours, names="spiffe://another/operator")
+    assert certificates.name_of(shown) is None
+
+    put(tmp_path, ours)
+    assert certificates.name_of(shown) is not None
+
+
 def test_the_operator_shows_nothing_to_a_bookie_of_another_cluster(tmp_path: Path) -> None:
     ours, theirs = authority(A), authority(B)
     put(tmp_path, theirs, uid=B, names=OPERATOR)
@@ -223,12 +237,18 @@ def test_files_that_cannot_be_used_are_told_once_and_the_former_stay(
             (tmp_path / admin_tls.KEY).write_bytes(spoilt)
             assert await look(secure, ours.bundle(), client(ours)) == "OK"
         (tmp_path / admin_tls.KEY).write_bytes(good)
+        named = (tmp_path / admin_tls.CLIENTS).read_bytes()
+        (tmp_path / admin_tls.CLIENTS).write_bytes(b"")
+        assert await look(secure, ours.bundle(), client(ours)) == "OK"
+        (tmp_path / admin_tls.CLIENTS).write_bytes(named)
+        assert await look(secure, ours.bundle(), client(ours)) == "OK"
         (tmp_path / admin_tls.CLIENTS).write_bytes(b"")
         assert await look(secure, ours.bundle(), client(ours)) == "OK"
 
     served(tmp_path, story)
     told = [line for line in caplog.messages if "not renewed" in line]
-    assert len(told) == 3  # no key (twice the same words), another's key, nobody named
+    # No key (twice the same words), another's key, nobody named, and that again after it was put right.
+    assert len(told) == 4
     assert "PRIVATE" not in caplog.text
 
 

@@ -91,6 +91,20 @@ async def test_no_more_threads_than_reads_and_never_more_than_the_bound() -> Non
     assert threading.active_count() == before
 
 
+@in_a_loop
+async def test_no_hop_carries_more_reads_than_anybody_should_wait_for() -> None:
+    pool, hops = ReadPool("test"), list[int]()
+
+    def noted(spans: Sequence[Span]) -> list[bytes]:
+        hops.append(len(spans))
+        return read(spans)
+
+    await pool.read(noted, spans_at(7 * number for number in range(10 * read_pool.THREADS * read_pool.SHARE_MAX)))
+
+    assert max(hops) == read_pool.SHARE_MAX
+    pool.stop()
+
+
 class Refused(threading.Thread):
     """A thread for which the system has no room once `left` have begun."""
 

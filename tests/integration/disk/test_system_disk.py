@@ -4,12 +4,14 @@ import errno
 import os
 import resource
 import threading
+import types
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from bookie.base import errors
+from bookie.ports.disk import Usage
 from bookie.runtime.disk import SystemDisk
 from story_support import story
 from system_disk_support import run
@@ -208,6 +210,54 @@ async def test_a_lock_that_another_holds_costs_no_descriptor(disk: SystemDisk, *
 
     assert len(os.listdir("/proc/self/fd")) == before
     lock.release()
+
+
+@pytest.mark.parametrize("reason", [errno.EIO, errno.ENOTDIR, errno.EACCES])
+@story(run)
+async def test_a_directory_that_cannot_be_listed_is_none_without_names(
+    disk: SystemDisk, *, reason: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty disk is a lost one, and what was on it is given up."""
+
+    def fails(path: str) -> list[str]:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "listdir", fails)
+
+    with pytest.raises(errors.StorageFailed, match=os.strerror(reason)):
+        await disk.list(str(tmp_path))
+
+
+@story(run)
+async def test_a_file_that_the_disk_does_not_remove_is_told(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "unlink", fails)
+
+    with pytest.raises(errors.StorageFailed, match="remove: Operation not permitted"):
+        await disk.remove(str(tmp_path / "f"))
+
+
+@story(run)
+async def test_a_link_that_leads_nowhere_is_there(disk: SystemDisk, *, tmp_path: Path) -> None:
+    """A name that is taken: whoever made it for nothing would write over what a volume that is away has there."""
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+
+    assert await disk.exists(str(tmp_path / "link"))
+    assert not await disk.exists(str(tmp_path / "nowhere"))
+
+
+@story(run)
+async def test_what_is_kept_for_root_is_no_free_space(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = types.SimpleNamespace(f_blocks=100, f_frsize=4096, f_bfree=10, f_bavail=5)
+    monkeypatch.setattr(os, "statvfs", lambda path: facts)
+
+    assert await disk.usage(str(tmp_path)) == Usage(total_bytes=100 * 4096, free_bytes=5 * 4096)
 
 
 def test_files_are_closed_and_threads_end(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def test_a_certificate_of_ours_that_ended_is_told_once_and_again_when_another_on
         return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
     server = tls.SslTls(options, is_server=True)
+    assert len(told()) == 1, "before anybody dials"
     server.context()
     assert len(told()) == 1
     assert options.certificate in told()[0]
@@ -84,10 +85,76 @@ def test_a_certificate_of_ours_that_ended_is_told_once_and_again_when_another_on
     server.context()
     assert len(told()) == 1, "the new one is good"
 
-    authority.issue("bookie", left=-dt.timedelta(hours=1)).pem(tmp_path)
+    other = authority.issue("bookie", left=-dt.timedelta(hours=1))
+    other.pem(tmp_path)
     server.context()
     server.context()
     assert len(told()) == 2
+
+    authority.issue("bookie").pem(tmp_path)
+    server.context()
+    other.pem(tmp_path)
+    server.context()
+    assert len(told()) == 3, "it is back, after a good one"
+
+
+def test_files_that_were_taken_are_not_loaded_again_and_bad_ones_that_come_back_are_told_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kubernetes puts the former files back as they were, to the nanosecond."""
+    caplog.set_level("INFO")
+    authority = Authority()
+    options = tls_support.options(tmp_path, authority, authority.issue("bookie"))
+    certificate, aside = Path(options.certificate), tmp_path / "aside"
+    server = tls.SslTls(options, is_server=True)
+    first = server.context()
+
+    authority.issue("bookie").pem(tmp_path)
+    second = server.context()
+    assert second is not first
+    assert server.context() is second
+    good = certificate.read_bytes()
+    certificate.write_bytes(b"half of a certif")
+    assert server.context() is second
+    assert server.context() is second
+    certificate.rename(aside)
+    certificate.write_bytes(good)
+    third = server.context()
+    assert server.context() is third
+    aside.replace(certificate)
+    assert server.context() is third
+    assert server.context() is third
+
+    told = [record.levelname for record in caplog.records]
+    assert told == ["INFO", "WARNING", "INFO", "WARNING"], "each change once"
+
+
+def test_a_client_trusts_the_authorities_that_it_was_given_and_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, of_the_system = tmp_path / "given", tmp_path / "system"
+    given.mkdir()
+    of_the_system.mkdir()
+    authority = Authority()
+    monkeypatch.setenv("SSL_CERT_FILE", Authority("everybody's").pem(of_the_system))
+
+    def trusted(options: TlsOptions) -> list[str]:
+        found = tls.SslTls(options, is_server=False).context().get_ca_certs()
+        return [str(certificate["subject"]) for certificate in found]
+
+    (only,) = trusted(tls_support.options(given, authority, None))
+    assert "test authority" in only
+    (of_all,) = trusted(TlsOptions())
+    assert "everybody's" in of_all
+
+
+def test_a_bookie_lets_nobody_resume_a_session_or_agree_anew(tmp_path: Path) -> None:
+    """Whose certificate was taken away since would be let in by an old session."""
+    authority = Authority()
+    context = tls.SslTls(tls_support.options(tmp_path, authority, authority.issue("bookie")), is_server=True).context()
+
+    assert context.num_tickets == 0
+    assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
 def test_a_key_of_another_certificate_is_called_that(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class PlayedKazoo:
 
     def __init__(self, _: object, on_trouble: Callable[[str], None], **options: Any) -> None:
         self.refuse = on_trouble
+        self.stops = 0
         self.client_id: tuple[int, bytes] | None = (1, b"")
         self.asked: list[tuple[str, str, Answer]] = []
         self.watches: list[Callable[[object], None]] = []
@@ -61,7 +62,7 @@ class PlayedKazoo:
         pass
 
     def stop(self) -> None:
-        pass
+        self.stops += 1
 
     def close(self) -> None:
         pass
@@ -263,12 +264,14 @@ async def test_a_store_that_was_closed_tells_nobody_anything(*, caplog: pytest.L
 
     kazoo.tell(KazooState.LOST)  # on its way while we close
     await store.close()
+    await store.close()
     kazoo.tell(KazooState.CONNECTED)
     await settled()
 
     assert told == []
     assert len(kazoo.asked) == before
     assert caplog.text == ""
+    assert kazoo.stops == 1
 
 
 @in_a_loop
@@ -286,6 +289,8 @@ async def test_one_server_that_refuses_us_is_no_reason_while_another_may_take_us
     kazoo.refuse("")
     kazoo.tell(KazooState.CONNECTED)
     await settled()
+    assert kazoo.asked_of("/") == ["sync"], "kazoo says that it is connected before it knows what it was granted"
+    assert not opening.done()
     kazoo.last().settle()
 
     await opening

@@ -3,7 +3,7 @@ ledger never says no and takes nothing, and the integrity check brings it back."
 
 import asyncio
 import struct
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -365,6 +365,32 @@ async def two_ledgers(bench: Bench, *, end: ProcessEnd = ProcessEnd.EXIT) -> Non
         await bench.put_all(store, ODD, [40])
 
     await bench.life(work, end=end)
+
+
+FIRST_QUESTIONS: dict[str, Callable[[EntryStore], Awaitable[object]]] = {
+    "the LAC": lambda store: store.read_lac(ODD),
+    "the last entry": lambda store: store.read(ODD, EntryId(-1)),
+    "an entry": lambda store: store.read(ODD, EntryId(2)),
+    "the list": lambda store: store.whole_list(ODD, lambda runs: None),
+}
+
+
+@pytest.mark.parametrize("question", FIRST_QUESTIONS)
+@story(run)
+async def test_of_a_ledger_with_such_a_row_no_first_question_is_answered_as_if_it_had_nothing(
+    bench: Bench, *, question: str
+) -> None:
+    """Each look must tell by itself what it met: nobody has looked before it."""
+    await two_ledgers(bench)
+    change_rows(bench, *(PutRow(block_key(ODD, EntryId(each)), b"odd") for each in (0, 40)))
+
+    async def work(store: EntryStore) -> None:
+        assert not store.quarantined
+        with pytest.raises(errors.UnknownLedgerState):
+            await FIRST_QUESTIONS[question](store)
+        await healthy_is_served(bench, store)
+
+    await bench.life(work)
 
 
 @pytest.mark.parametrize("end", [ProcessEnd.EXIT, ProcessEnd.KILL])

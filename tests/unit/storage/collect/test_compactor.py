@@ -105,6 +105,7 @@ async def put_half_dead(bench: Bench, store: EntryStore) -> None:
 async def test_runs_come_when_they_are_due_and_not_before(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:
         await half_dead_logs(bench, store)
+        await bench.simulation.loop.sleep_ns(700 * 10**9)  # machines are up for longer than their bookies
         options = CompactionOptions(
             entries_per_s=None, minor=CompactionRule(0.2, 60_000), major=CompactionRule(0.8, 600_000)
         )
@@ -644,5 +645,62 @@ async def test_a_fault_of_one_log_keeps_that_log_alone(bench: Bench) -> None:
 
         assert (done.logs, done.logs_damaged) == (0, 2)
         assert len(failing.asked) == 2
+
+    await bench.life(work)
+
+
+@story(run, small)
+async def test_while_clients_wait_for_room_nothing_is_copied(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        reads = with_failing(store, errors.CorruptFile("its removal"), lambda asked: False)
+        store._health.room.clear()
+
+        copying = asyncio.ensure_future(compactor(bench, store).compact(Kind.MINOR))
+        await bench.simulation.loop.sleep_ns(10**8)
+        assert store.is_congested
+        assert reads.asked == []
+        store._health.room.set()
+        await copying
+
+        assert len(reads.asked) == 2
+
+    await bench.life(work)
+
+
+class UnmeasuredLogs(FailingLogs):
+    """Logs of which nobody can say how long they are."""
+
+    async def size_of(self, log_id: int) -> int:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [errors.CorruptFile, errors.StorageFailed])
+@story(run, small)
+async def test_a_log_that_cannot_be_looked_at_counts_as_wholly_live(bench: Bench, *, error: type[BookieError]) -> None:
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        (partition,) = store.partitions
+        partition.logs = cast(EntryLogs, UnmeasuredLogs(partition.logs, error("its head"), lambda asked: False))
+
+        found = await survey.survey(partition)
+
+        assert [(usage.log_id, usage.share, usage.ledgers) for usage in found] == [(0, 1.0, 1), (1, 1.0, 1)]
+
+    await bench.life(work)
+
+
+@story(run, small)
+async def test_a_disk_that_failed_ends_a_look_at_its_logs(bench: Bench) -> None:
+    """Else the node would go on beside it, and each of its logs were one that is kept."""
+
+    async def work(store: EntryStore) -> None:
+        await half_dead_logs(bench, store)
+        (partition,) = store.partitions
+        failed = UnmeasuredLogs(partition.logs, errors.DiskFailed("gone"), lambda asked: False)
+        partition.logs = cast(EntryLogs, failed)
+
+        with pytest.raises(errors.DiskFailed):
+            await survey.survey(partition)
 
     await bench.life(work)
