@@ -25,6 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
         args = _parser().parse_args(arguments)
         try:
             return int(args.command(args))
+        except BrokenPipeError:
+            raise  # whoever read standard output went away: nothing to say
         except (BookieError, OSError, yaml.YAMLError) as error:
             print(f"bookie-operator: {error}", file=sys.stderr)
             return USAGE if isinstance(error, BadInput) else FAILED
@@ -114,9 +116,13 @@ def _bytes_of(path: str) -> bytes:
     return connect.read_file(path)
 
 
+def _name_of(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
 def _documents(path: str) -> list[dict[str, object]]:
     """Return the objects in a file. Raises BadInput, which names it."""
-    name = "standard input" if path == "-" else path
+    name = _name_of(path)
     try:
         found = [document for document in yaml.safe_load_all(_bytes_of(path).decode()) if document]
     except UnicodeDecodeError:
@@ -135,14 +141,16 @@ def _documents(path: str) -> list[dict[str, object]]:
 def _render(args: argparse.Namespace) -> int:
     from bookie_operator import offline
 
-    yaml.safe_dump_all(offline.children(_documents(args.file), args.image), sys.stdout, sort_keys=False)
+    yaml.safe_dump_all(
+        offline.children(_documents(args.file), args.image, name=_name_of(args.file)), sys.stdout, sort_keys=False
+    )
     return DONE
 
 
 def _plan(args: argparse.Namespace) -> int:
     from bookie_operator import offline
 
-    plan = offline.plan(_documents(args.file), args.image)
+    plan = offline.plan(_documents(args.file), args.image, name=_name_of(args.file))
     if args.json:
         json.dump(offline.status(plan), sys.stdout, indent=2)
         sys.stdout.write("\n")

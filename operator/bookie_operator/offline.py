@@ -12,7 +12,7 @@ from bookie_operator.evidence.facts import Door
 from bookie_operator.gateways import pod_types
 from bookie_operator.gateways.bookies import BookieUnreachable
 from bookie_operator.gateways.kube import Manifest
-from bookie_operator.model import assignment, bounds, config, names, pools, values
+from bookie_operator.model import assignment, bounds, config, names, pools, structure, values
 from bookie_operator.model import cluster as clusters
 from bookie_operator.plan import fleet as plans
 from bookie_operator.plan.fleet import FleetPlan
@@ -86,16 +86,21 @@ class Recording:
         raise BookieUnreachable("a recording has no metadata")
 
 
-def _cluster(documents: Sequence[Manifest]) -> clusters.Cluster:
+def _cluster(documents: Sequence[Manifest], name: str) -> clusters.Cluster:
     items = [item for document in documents for item in document.get("items") or [document]]
     found = [item for item in items if item.get("kind") == names.KIND]
     if len(found) != 1:
-        raise BadInput(f"the file must have one {names.KIND}, and it has {len(found)}: add or remove some")
+        others = sorted({str(item.get("kind", "something without a kind")) for item in items} - {names.KIND})
+        beside = f" (beside {', '.join(others)})" if others else ""
+        raise BadInput(f"{name} must have one {names.KIND}, and it has {len(found)}{beside}: add or remove some")
+    if wrong := [problem for item in items for problem in structure.problems(item)]:
+        raise BadInput("; ".join(wrong))
     return clusters.parse(found[0])
 
 
-def children(documents: Sequence[Manifest], image: str) -> tuple[dict[str, Any], ...]:
-    cluster = _cluster(documents)
+def children(documents: Sequence[Manifest], image: str, *, name: str = "the file") -> tuple[dict[str, Any], ...]:
+    """Return what the operator would make of the BookieCluster in `documents`; `name`: of where they come from."""
+    cluster = _cluster(documents, name)
     wrong = (*bounds.problems(cluster.spec), *pools.problems(cluster.spec, config.problems))
     wrong = (*wrong, *pod_types.problems(cluster.spec.pod_template))
     assigned = assignment.assign(cluster.spec, {})
@@ -104,9 +109,9 @@ def children(documents: Sequence[Manifest], image: str) -> tuple[dict[str, Any],
     return fleet.everything(cluster, cluster.spec.image or image)
 
 
-def plan(documents: Sequence[Manifest], image: str, *, now_ms: int = 0) -> FleetPlan:
+def plan(documents: Sequence[Manifest], image: str, *, now_ms: int = 0, name: str = "the file") -> FleetPlan:
     """Return the plan that a new leader would make for the recorded situation at `now_ms` (0: its newest time)."""
-    cluster = _cluster(documents)
+    cluster = _cluster(documents, name)
     recording = Recording(documents)
     now_ms = now_ms or max((values.parse_time(one.since) for one in cluster.status.bookies), default=0)
     look = observe.look(recording, recording, cluster, Term("plan", 1), now_ms=now_ms, image=image, version="plan")

@@ -70,6 +70,8 @@ def _run(args: argparse.Namespace, run: Kubectl) -> int:
         where += ("--context", args.context)
     try:
         code: int = args.verb(args, lambda *words: run(*where, *words))
+    except BrokenPipeError:
+        raise  # whoever read standard output went away: nothing to say
     except (BookieError, OSError) as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return FAILED

@@ -4,8 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+
+_TOLD_MAX = 5
+_SHOWN_MAX = 60  # of a value that somebody wrote
 
 
 def json_name(field: str) -> str:
@@ -13,10 +16,24 @@ def json_name(field: str) -> str:
     return re.sub(r"Uid$", "UID", to_camel(field))
 
 
-def sentence(problem: Mapping[str, Any]) -> str:
-    """Return one of a ValidationError's errors(): the field of the spec, and what is wrong with it."""
+def sentences(error: ValidationError) -> list[str]:
+    """Return the first problems of a spec: each field, and what is wrong with it."""
+    found = error.errors()
+    # A list whose items are wrong is told as too short as well: pydantic counts those that are right.
+    inside = {problem["loc"][:length] for problem in found for length in range(len(problem["loc"]))}
+    return [_sentence(one) for one in found if one["type"] != "too_short" or one["loc"] not in inside][:_TOLD_MAX]
+
+
+def _sentence(problem: Mapping[str, Any]) -> str:
     where = ".".join(str(part) for part in ("spec", *problem["loc"]))
-    return f"{where}: {str(problem['msg']).removeprefix('Value error, ')}"
+    if problem["type"] == "too_short":
+        return (
+            f"{where}: it must have {problem['ctx']['min_length']} or more, and has {problem['ctx']['actual_length']}"
+        )
+    said = str(problem["msg"]).removeprefix("Value error, ")
+    if isinstance(problem["input"], str | int | float) and problem["type"] != "value_error":
+        said += f", and it is {repr(problem['input'])[:_SHOWN_MAX]}"
+    return f"{where}: {said}"
 
 
 class Model(BaseModel):

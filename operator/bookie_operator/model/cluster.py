@@ -72,7 +72,7 @@ def parse(manifest: Mapping[str, Any]) -> Cluster:
     try:
         spec = BookieClusterSpec.model_validate(manifest.get("spec") or {})
     except ValidationError as error:
-        raise SpecInvalid("; ".join(base.sentence(problem) for problem in error.errors()[:5])) from None
+        raise SpecInvalid("; ".join(base.sentences(error))) from None
     if problems := (*checks.problems(spec, manifest["metadata"]["name"]), *collisions.within(manifest)):
         raise SpecInvalid("; ".join(problems))
     metadata = manifest["metadata"]

@@ -241,8 +241,8 @@ def _spec(raw: Any) -> tuple[OperationSpec | None, str]:
     try:
         spec = OperationSpec.model_validate(raw)
     except ValidationError as error:
-        told = [base.sentence(one) for one in error.errors()[:5]]
-        return None, f"this operator cannot use the spec ({'; '.join(told)}): create another operation, or upgrade it"
+        told = "; ".join(base.sentences(error))
+        return None, f"this operator cannot use the spec ({told}): create another operation, or upgrade it"
     found = "; ".join(problems(spec))
     return (None, found) if found else (spec, "")
 

@@ -56,15 +56,75 @@ def test_a_bad_file_is_a_sentence_and_exit_code_two(tmp_path: Path, capsys: pyte
     assert command.main(["render", write(tmp_path / "config.yaml", wrong)]) == 2
     assert "flushInterval is 'soon'" in capsys.readouterr().err
     assert command.main(["render", write(tmp_path / "none.yaml", {"kind": "Pod", "metadata": {}})]) == 2
-    assert "the file must have one BookieCluster" in capsys.readouterr().err
+    assert "none.yaml must have one BookieCluster, and it has 0 (beside Pod)" in capsys.readouterr().err
     assert command.main(["render", str(tmp_path / "absent.yaml")]) == 2
+
+
+SPEC = make.manifest()["spec"]
+VOLUME = {"name": "a", "size": "1Gi"}
+
+
+@pytest.mark.parametrize("verb", ["render", "plan"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"spec": {**SPEC, "confg": {}}},
+            "spec.confg is no field of a BookieCluster: is config meant? (`kubectl explain bookiecluster.spec` lists"
+            " those that there are)\n",
+        ),
+        ({"sepc": {}}, "sepc is no field of a BookieCluster: is spec meant? (`kubectl explain bookiecluster` lists"),
+        (
+            {"spec": {**SPEC, "zones": [{"name": "a", "nodeSelectr": {}}]}},
+            "spec.zones.0.nodeSelectr is no field of a BookieCluster: is nodeSelector meant? (`kubectl"
+            " explain bookiecluster.spec.zones`",
+        ),
+        (
+            {"spec": {**SPEC, "zones": [{"name": "a"}, {"name": "b"}, {"name": "a"}]}},
+            "spec.zones names a twice: leave one out, or give it another name\n",
+        ),
+        (
+            {"spec": {**SPEC, "storage": {"ledgers": {"volumes": [VOLUME, VOLUME]}}}},
+            "spec.storage.ledgers.volumes names a twice: leave one out",
+        ),
+        (
+            {"apiVersion": "bookie.dev/v1"},
+            "is 'bookie.dev/v1', and this release knows bookie.dev/v1alpha1 alone: write",
+        ),
+        ({"spec": {**SPEC, "replicas": 0}}, "spec.replicas: Input should be greater than or equal to 1, and it is 0\n"),
+        (
+            {"spec": {**SPEC, "repair": {"regeneration": "gated"}}},
+            "spec.repair.regeneration: Input should be 'Gated', 'Manual' or 'BookieLocal', and it is 'gated'\n",
+        ),
+        ({"spec": {**SPEC, "zones": []}}, "spec.zones: it must have 1 or more, and has 0\n"),
+        ({"spec": {**SPEC, "zones": [{}]}}, "bookie-operator: spec.zones.0.name: Field required\n"),
+        ({"kind": "Bookiecluster"}, "wrong.yaml must have one BookieCluster, and it has 0 (beside Bookiecluster): add"),
+    ],
+)
+def test_what_an_api_server_would_refuse_or_drop_is_refused_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, change: dict[str, Any], said: str
+) -> None:
+    """A mistyped field was left out without a word, and the default rendered in its place."""
+    assert command.main([verb, write(tmp_path / "wrong.yaml", {**make.manifest(), **change})]) == 2
+
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert said in told.err
+
+
+def test_a_mistyped_field_of_an_operation_is_refused_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = {"apiVersion": "bookie.dev/v1alpha1", "kind": "BookieOperation", "spec": {"typ": "Restart"}}
+
+    assert command.main(["plan", write(tmp_path / "wrong.yaml", make.manifest(), wrong)]) == 2
+
+    assert "spec.typ is no field of a BookieOperation: is type meant?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
         (None, "cannot be read: Is a directory: name another file"),
-        (b"", "the file must have one BookieCluster"),
+        (b"", "file.yaml must have one BookieCluster, and it has 0: add"),
         (b"a: \xff\n", "is no text in UTF-8: name the right file"),
         (b"a: [\n", "is no YAML (while parsing a flow node expected the node content"),
         (b"text\n", "holds something else than objects of Kubernetes: name a manifest"),

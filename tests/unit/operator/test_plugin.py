@@ -45,6 +45,18 @@ def test_a_fleet_in_order_is_a_line_a_bookie_and_exits_with_0(capsys: pytest.Cap
     assert printed[1].split()[:3] == ["BOOKIE", "STATE", "CONCLUSION"]
 
 
+def test_a_reader_that_went_away_is_no_failure_that_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in `kubectl bookies status | head`."""
+
+    def run(*words: str) -> str:
+        raise BrokenPipeError
+
+    with pytest.raises(SystemExit):
+        plugin.main(["status", "ledgers"], run)
+
+    assert capsys.readouterr().err == ""
+
+
 def test_what_is_not_well_is_told_with_its_reason_and_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
     code = plugin.main(["status", "ledgers"], answers(held()))
 

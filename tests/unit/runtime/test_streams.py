@@ -49,10 +49,11 @@ def test_what_a_full_disk_did_not_take_is_told_on_stderr() -> None:
     assert done.returncode == main.FAILED
 
 
-def test_a_reader_that_went_away_ends_a_command_without_a_word() -> None:
+@pytest.mark.parametrize(("program", "words"), [("bookie", ["--help"]), ("bookie-operator", ["crds"])])
+def test_a_reader_that_went_away_ends_a_command_without_a_word(program: str, words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*COMMANDS["bookie"], "--help"], stdout=writer, stderr=PIPE, timeout=120, check=False)
+    done = subprocess.run([*COMMANDS[program], *words], stdout=writer, stderr=PIPE, timeout=120, check=False)
     os.close(writer)
 
     assert (done.returncode, done.stderr) == (main.FAILED, b"")

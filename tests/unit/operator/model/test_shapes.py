@@ -96,7 +96,7 @@ def test_the_operator_says_the_same_of_a_spec_under_an_older_crd(shape: str, goo
     for text in bad:
         with pytest.raises(ValidationError) as caught:
             reader.validate_python(text)
-        assert base.sentence(caught.value.errors()[0]) == f"spec: {text!r} {SHAPES[shape].message}"
+        assert base.sentences(caught.value) == [f"spec: {text!r} {SHAPES[shape].message}"]
 
 
 @pytest.mark.parametrize("shape", [name for name in SHAPES if name != "EVIDENCE"])
