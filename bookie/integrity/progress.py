@@ -57,6 +57,11 @@ class BootProgress:
             self._ended_ns = self._clock.monotonic_ns()
         self.notify()
 
+    @property
+    def is_counted(self) -> bool:
+        """Return False until all ledgers were looked at: `limbo` and `pending` are no number before that."""
+        return self.phase in ("cookie", "two", "done")
+
     def end_phase_one(self) -> None:
         """Note that the marks are durable."""
         self.phase_one_ms = self._phase_one_so_far_ms()

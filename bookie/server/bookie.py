@@ -457,22 +457,21 @@ class Bookie:
         state = self.admin.state
         status = self.boot.progress.snapshot(state)
         yield Sample("bookie_state", "gauge", "1 for the state it is in.", 1, (("state", state.value),))
-        yield Sample("bookie_incarnation", "gauge", "Which incarnation of its volumes this is.", status.incarnation)
+        # What nobody has looked at yet is no figure: a zero would be taken for an answer.
+        if status.incarnation:
+            yield Sample("bookie_incarnation", "gauge", "Which incarnation of its volumes this is.", status.incarnation)
+        if self.boot.progress.is_counted:
+            text = "Ledgers that may have lost entries here."
+            yield Sample("bookie_ledgers_limbo", "gauge", text, status.ledgers_limbo)
+            text = "Ledgers that are not repaired yet."
+            yield Sample("bookie_repair_ledgers_pending", "gauge", text, status.ledgers_pending)
         for name, value, text in (
-            ("ledgers_limbo", status.ledgers_limbo, "Ledgers that may have lost entries here."),
-            ("repair_ledgers_pending", status.ledgers_pending, "Ledgers that are not repaired yet."),
             ("repair_bytes_copied", status.bytes_copied, "Bytes copied from other bookies by this repair."),
             ("repair_entries_copied", status.entries_copied, "Entries copied from other bookies by this repair."),
         ):
             yield Sample(f"bookie_{name}", "gauge", text, value)
         if self.admin.drains is not None:
-            drain = self.admin.drains[0].status()
-            text = "1 while this bookie leaves (docs/CLI.md, node drain)."
-            yield Sample("bookie_draining", "gauge", text, int(drain.is_draining))
-            text = "Ledgers that still name this bookie, which leaves."
-            yield Sample("bookie_drain_ledgers_left", "gauge", text, drain.ledgers_left)
-            text = "Of these, those that cannot be moved now; `bookie node drain --status` has the reasons."
-            yield Sample("bookie_drain_ledgers_blocked", "gauge", text, drain.blocked_count)
+            yield from self.admin.drains[0].samples()
         if self._autorecovery is not None:
             yield from self._autorecovery.samples()
         if self.admin.collection is not None:

@@ -92,10 +92,11 @@ class Collection:
         texts = [("gc_day_ledgers", "Ledgers", day.ledgers), ("gc_day_bytes", "Bytes of ledgers", day.size_bytes)]
         for name, what, value in texts:
             yield Sample(f"bookie_{name}", "gauge", f"{what} collected within a day (24 hours of running).", value)
-        text = "Ledgers of which the metadata store cannot say whether they may go; kept, asked about again."
-        yield Sample("bookie_gc_undecided_ledgers", "gauge", text, len(self._undecided))
         yield from self._surplus.samples()
         held = self.held
+        if held is not None or len(self._undecided):
+            text = "Ledgers of which the metadata store cannot say whether they may go; kept, asked about again."
+            yield Sample("bookie_gc_undecided_ledgers", "gauge", text, len(self._undecided))
         if held is not None:  # nobody has looked yet: no number is better than a zero
             text = "that the metadata store no longer has and the brake keeps: a person must look."
             yield Sample("bookie_gc_held_ledgers", "gauge", f"Ledgers {text}", held.ledgers)

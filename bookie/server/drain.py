@@ -20,7 +20,7 @@ bookie read-only.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -36,6 +36,7 @@ from bookie.metadata import paths
 from bookie.ports.admin import DrainStatus, OpenLedgers
 from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import MetadataStore, find
+from bookie.ports.metrics import Sample
 from bookie.server.drain_list import DrainList, look_again_ns
 from bookie.storage.store import EntryStore
 
@@ -181,6 +182,17 @@ class Drain:
             operator_epoch=progress.begun_by,
             is_unknown=progress.is_unknown,
         )
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the metrics of a drain of this bookie."""
+        text = "1 while this bookie leaves (docs/CLI.md, node drain)."
+        yield Sample("bookie_draining", "gauge", text, int(self._order is not None))
+        ledgers = self._progress.ledgers
+        if ledgers.has_looked:  # nobody has looked yet: no number is better than a zero
+            text = "Ledgers that still name this bookie, which leaves."
+            yield Sample("bookie_drain_ledgers_left", "gauge", text, ledgers.left_count)
+            text = "Of these, those that cannot be moved now; `bookie node drain --status` has the reasons."
+            yield Sample("bookie_drain_ledgers_blocked", "gauge", text, ledgers.blocked_count)
 
     # ---- the work ----------------------------------------------------------------------------------------------------
 

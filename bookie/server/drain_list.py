@@ -34,6 +34,7 @@ class DrainList:
 
     def __init__(self) -> None:
         self.is_empty = False  # a complete look, begun after the last change, found nothing
+        self.has_looked = False  # before that nobody knows what is left
         self.moved_count = 0
         self._left: dict[LedgerId, _Left] = {}
 
@@ -53,6 +54,7 @@ class DrainList:
     def looked(self, found: Iterable[AffectedLedger], now_ns: int, *, is_proof: bool) -> None:
         """Take in a complete look. What it did not find was moved, or deleted, by us or another. `is_proof`: when it
         began, nobody could name the bookie any more."""
+        self.has_looked = True
         now_named = {each.ledger_id: each for each in found}
         for ledger_id in [one for one in self._left if one not in now_named]:
             self.moved(ledger_id)

@@ -18,11 +18,12 @@ from bookie.metadata import paths, registration, serde
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 from bookie.metadata.paths import LayoutKind
 from bookie.ports import World
-from bookie.ports.admin import Compaction, Health, Member, State, StopTurn
+from bookie.ports.admin import Compaction, Health, Member, OpenLedgers, State, StopTurn
 from bookie.ports.metadata_store import MetadataStore
 from bookie.ports.metrics import Sample
 from bookie.ports.network import Address, ByteStream
 from bookie.server.bookie import Bookie
+from bookie.server.drain import DrainOrder
 from bookie.server.options import ServerOptions
 from bookie.sim.metadata_store import KEEPER_HOST
 from bookie.sim.node import ProcessEnd, SimNode, Simulation
@@ -811,13 +812,50 @@ async def test_only_an_error_about_our_own_state_ends_the_node_from_the_loop(fle
 async def test_every_figure_of_a_bookie_that_an_alert_or_a_panel_names_is_given(fleet: Fleet) -> None:
     fleet.start()
     await fleet.ready()
-    await fleet.node.do(fleet.bookie.admin.collect_garbage(Compaction.NONE))  # before it there is no figure of it
+    # Before these there is no figure of them.
+    await fleet.until(lambda: fleet.bookie.boot.progress.is_done, "the repair")
+    await fleet.node.do(fleet.bookie.admin.collect_garbage(Compaction.NONE))
 
     given = {sample.name for sample in fleet.bookie.telemetry()}
 
     named = monitoring_support.figures("bookie_") - monitoring_support.figures("bookie_operator_")
     assert named - given == set()
     assert len(named) >= 12
+
+
+@story(run)
+async def test_what_a_boot_a_drain_or_a_collection_has_not_counted_is_no_figure_and_least_of_all_a_zero(
+    fleet: Fleet,
+) -> None:
+    """A bookie without its disks, which waits for a grant, said that no ledger was in limbo; a drain that waited for
+    the metadata store said that no ledger was left."""
+
+    def figures() -> dict[str, float]:
+        return {sample.name: sample.value for sample in fleet.bookie.telemetry() if isinstance(sample, Sample)}
+
+    of_the_repair = {"bookie_ledgers_limbo", "bookie_repair_ledgers_pending", "bookie_incarnation"}
+    of_the_drain = {"bookie_drain_ledgers_left", "bookie_drain_ledgers_blocked"}
+    of_the_collection = {"bookie_gc_undecided_ledgers", "bookie_gc_held_ledgers", "bookie_gc_surplus_ledgers"}
+    fleet.start()
+    await fleet.until(lambda: hasattr(fleet, "bookie"), "its begin")
+    assert not of_the_repair & figures().keys()
+    await fleet.ready()
+    await fleet.until(lambda: of_the_repair <= figures().keys(), "the figures of the repair")
+    assert [figures()[name] for name in sorted(of_the_repair)] == [1, 0, 0]
+    assert figures()["bookie_draining"] == 0
+    assert not of_the_drain & figures().keys()
+
+    assert not of_the_collection & figures().keys()
+    await fleet.node.do(fleet.bookie.admin.collect_garbage(Compaction.NONE))
+    assert [figures()[name] for name in of_the_collection] == [0, 0, 0]
+
+    assert fleet.bookie.admin.drains is not None
+    fleet.bookie.admin.drains[0].start(DrainOrder(OPTIONS.bookie_id, None, OpenLedgers.WAIT))
+    assert figures()["bookie_draining"] == 1
+    assert not of_the_drain & figures().keys()
+
+    await fleet.until(lambda: of_the_drain <= figures().keys(), "the first look of the drain")
+    assert [figures()[name] for name in of_the_drain] == [0, 0]
 
 
 @story(run)
