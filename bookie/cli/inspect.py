@@ -23,6 +23,7 @@ from bookie.storage.inspect import Damage, IndexView
 Verb = Callable[[World, argparse.Namespace], Awaitable[int]]
 BODY_SHOWN_BYTES = 32
 _AS_CONFIGURED = "name one of the bookie's settings (journalDirectories, ledgerDirectories, indexDirectories)"
+_NAME_AN_INDEX = "name one of indexDirectories, or of ledgerDirectories where that is not set"
 _LOG_COLUMNS = {"log": "LOG", "sizeBytes": "BYTES", "ledgers": "LEDGERS", "writtenBytes": "WRITTEN", "path": "FILE"}
 _LEDGER_COLUMNS = {
     "ledger": "LEDGER",
@@ -174,7 +175,7 @@ async def _entry_log(world: World, arguments: argparse.Namespace) -> int:
 
 
 async def _index(world: World, arguments: argparse.Namespace) -> int:
-    async with inspect.open_index(world.ordered_stores, arguments.directory) as index:
+    async with _open_index(world, arguments.directory, _NAME_AN_INDEX) as index:
         count = 0
         for ledger_id, entry_id, location in index.entries(arguments.ledger):
             count += 1
@@ -182,13 +183,13 @@ async def _index(world: World, arguments: argparse.Namespace) -> int:
             output.stream(arguments, row, " ".join(f"{name} {value}" for name, value in row.items()))
         code = _tell_quarantined(arguments, index)
     if arguments.ledger is not None and not count and not code:
-        raise errors.NoSuchEntry(f"this index knows no entry of ledger {arguments.ledger}")
+        raise _unknown(arguments.directory, "entry", arguments.ledger)
     return code
 
 
 async def _ledgers(world: World, arguments: argparse.Namespace) -> int:
     rows = []
-    async with inspect.open_index(world.ordered_stores, arguments.directory) as index:
+    async with _open_index(world, arguments.directory, _NAME_AN_INDEX) as index:
         async for ledger_id, facts in _facts(index, arguments.ledger):
             row = {
                 "ledger": ledger_id,
@@ -216,7 +217,7 @@ async def _facts(index: IndexView, ledger_id: LedgerId | None) -> AsyncIterator[
     except errors.CorruptFile:
         return  # it is told as one that is quarantined
     if facts is None:
-        raise errors.NoSuchLedger(f"this index knows no ledger {ledger_id}")
+        raise errors.NoSuchLedger(f"this index knows no ledger {ledger_id}{_not_flushed(ledger_id)}")
     yield ledger_id, facts
 
 
@@ -225,25 +226,40 @@ async def _entry(world: World, arguments: argparse.Namespace) -> int:
     async with _index_of(world, arguments) as index:
         places = [place for _, found, place in index.entries(ledger_id) if found == entry_id]
     if not places:
-        raise errors.NoSuchEntry(f"this index knows no entry {entry_id} of ledger {ledger_id}")
+        raise _unknown(arguments.index or arguments.directory, f"entry {entry_id}", ledger_id)
     body = await inspect.read_entry(world.disk, arguments.directory, places[0], ledger_id, entry_id)
     row = {"ledger": ledger_id, "entry": entry_id, "log": places[0].log_id, "offset": places[0].offset}
     output.say(arguments, {**row, "hex": body.hex()}, body.hex(" ", -4))
     return 0
 
 
-@contextlib.asynccontextmanager
-async def _index_of(world: World, arguments: argparse.Namespace) -> AsyncIterator[IndexView]:
+def _unknown(directory: str, what: str, ledger_id: int) -> errors.NoSuchEntry:
+    return errors.NoSuchEntry(
+        f"the index in {directory} knows no {what} of ledger {ledger_id}{_not_flushed(ledger_id)}"
+    )
+
+
+def _not_flushed(ledger_id: int) -> str:
+    """Return what else may have what an index does not know: who finds nothing there thinks that it is lost."""
+    return f": what was not flushed is in the journal (`bookie inspect journal DIR --ledger {ledger_id}`)"
+
+
+def _index_of(world: World, arguments: argparse.Namespace) -> contextlib.AbstractAsyncContextManager[IndexView]:
     """Open the index of a ledger directory."""
-    try:
-        async with inspect.open_index(world.ordered_stores, arguments.index or arguments.directory) as index:
-            yield index
-    except errors.FileMissing as error:
-        if arguments.index:
-            raise
-        raise errors.FileMissing(
-            f"{error}: add --index DIR, the bookie's index directory (indexDirectories)"
-        ) from error
+    if arguments.index:
+        return _open_index(world, arguments.index, _NAME_AN_INDEX)
+    return _open_index(world, arguments.directory, "add --index DIR, the bookie's index directory (indexDirectories)")
+
+
+@contextlib.asynccontextmanager
+async def _open_index(world: World, directory: str, remedy: str) -> AsyncIterator[IndexView]:
+    """Open an index. Raises FileMissing with what to try where there is none."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            index = await stack.enter_async_context(inspect.open_index(world.ordered_stores, directory))
+        except errors.FileMissing as error:
+            raise errors.FileMissing(f"{error}: {remedy}") from error
+        yield index
 
 
 # ---- in and out ------------------------------------------------------------------------------------------------------

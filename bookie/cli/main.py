@@ -57,6 +57,12 @@ _NOT_FOUND = (
     errors.NobodyAudits,
 )
 
+# The next thing to try, for errors that the library raises too, where no command would help.
+_NEXT = {
+    errors.LedgerMissing: "`bookie ledger list` shows those that there are",
+    errors.RequestTimedOut: "`bookie cluster list-bookies` shows whether it is registered; if it is, look at its log",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
@@ -113,7 +119,7 @@ def _hint(error: BookieError) -> str:
             " of a bookie of this fleet; if you did, its certificate or user may not be one that the bookie lets in"
             " (authorizedRoles, authorizedNames, saslJaasClientAllowedIds there)"
         )
-    return ""
+    return next((f": {text}" for kind, text in _NEXT.items() if isinstance(error, kind)), "")
 
 
 _VERSION = f"bookie {bookie.__version__} (hot modules: {extras.hot_modules()})"

@@ -113,7 +113,12 @@ def _admin_of(arguments: argparse.Namespace) -> tuple[str, str]:
         return address, loaded.text("bookieId") if loaded.values["adminPort"].is_default else ""
     if os.environ.get(SOCKET_VARIABLE):
         return f"unix:{os.environ[SOCKET_VARIABLE]}", ""
-    return next((address for address in DEFAULT_ADMINS if _answers(address)), DEFAULT_ADMINS[0]), ""
+    if found := next((address for address in DEFAULT_ADMINS if _answers(address)), ""):
+        return found, ""
+    raise errors.BookieUnavailable(
+        f"no bookie is named, and none answers at {' or '.join(DEFAULT_ADMINS)}: add --admin HOST:PORT, its admin port,"
+        f" or --config FILE, its settings file, or set {SOCKET_VARIABLE}"
+    )
 
 
 def _answers(address: str) -> bool:

@@ -212,7 +212,11 @@ def test_monitors_rules_and_dashboards_are_there_only_when_asked_for() -> None:
         ("bookie-operator", "watch.namespaces=data", "namespaces"),
         ("bookie-operator", "nodes.raed=true", "raed"),
         ("bookie-operator", "operations.lossApprover={a}", "lossApprover"),
+        ("bookie-operator", "nodeSelector.disk=true", "/nodeSelector/disk': got boolean, want string"),
         ("bookie-cluster", "networkPolcy.enabled=false", "networkPolcy"),
+        ("bookie-cluster", "labels.team=7", "/labels/team': got number, want string"),
+        ("bookie-cluster", "annotations.canary=true", "/annotations/canary': got boolean, want string"),
+        ("bookie-cluster", "networkPolicy.operator.podLabels.a=true", "/podLabels/a': got boolean, want string"),
     ],
 )
 def test_a_value_that_nobody_may_set_is_refused_by_its_name(chart: str, wrong: str, told: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.cli import inspect, main
 from bookie.integrity import sentinel
@@ -58,6 +59,41 @@ def test_a_ledger_directory_without_an_index_is_told_with_the_flag_to_add(
     assert main.main(["inspect", words[0], directory, *words[1:]]) == 3
 
     assert "there is no index: add --index DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["index"], ["ledgers"], ["entry-logs", "--index", "DIR"]])
+def test_a_directory_without_an_index_is_told_with_what_to_name(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = directory_of(tmp_path, "ledgers")
+
+    assert (
+        main.main(["inspect", words[0], directory, *(directory if word == "DIR" else word for word in words[1:])]) == 3
+    )
+
+    assert "there is no index: name one of indexDirectories, or of ledgerDirectories where" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verb", "wanted"),
+    [
+        (inspect._index, argparse.Namespace(directory="/index", ledger=9)),
+        (inspect._ledgers, argparse.Namespace(directory="/index", ledger=9, count=False)),
+        (inspect._entry, argparse.Namespace(directory="/ledgers", index="/index", ledger="9", entry=0)),
+    ],
+)
+def test_who_finds_nothing_in_an_index_is_told_of_the_journal(verb: inspect.Verb, wanted: argparse.Namespace) -> None:
+    """What was not flushed is no loss."""
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(1))
+
+        await bench.life(work, end=ProcessEnd.KILL)
+        with pytest.raises(errors.BookieError, match=r"knows no .*ledger 9: what was not flushed is in the journal"):
+            await bench.node.do(verb(bench.node.begin(), wanted))
+
+    run(story)
 
 
 def test_the_bytes_of_an_entry_begin_with_its_ledger_id_in_groups(capsys: pytest.CaptureFixture[str]) -> None:

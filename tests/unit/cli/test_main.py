@@ -18,6 +18,17 @@ from slow_pipe_support import feed
 
 
 @pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (errors.LedgerMissing("ledger 7 does not exist"), "ledger 7 does not exist: `bookie ledger list` shows"),
+        (errors.RequestTimedOut("bookie b did not answer in time"), "in time: `bookie cluster list-bookies` shows"),
+    ],
+)
+def test_what_the_library_says_is_told_with_the_next_thing_to_try(error: errors.BookieError, said: str) -> None:
+    assert said in f"{error}{main._hint(error)}"
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [
         (errors.BadInput("x"), 2),

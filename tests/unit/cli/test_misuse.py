@@ -276,6 +276,20 @@ def test_what_we_may_not_look_at_is_not_called_absent(places: dict[str, str], tm
     assert output.read_if_there(Path(places[FILE]) / "below") is None
 
 
+def test_who_names_no_bookie_is_told_where_one_was_looked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(where.SOCKET_VARIABLE, raising=False)
+    monkeypatch.setattr(where, "DEFAULT_ADMINS", ("127.0.0.1:1", "127.0.0.1:2"))
+
+    assert main.main(["node", "show"]) == 1
+
+    assert capsys.readouterr().err == (
+        "bookie: no bookie is named, and none answers at 127.0.0.1:1 or 127.0.0.1:2: add --admin HOST:PORT, its admin"
+        " port, or --config FILE, its settings file, or set BOOKIE_ADMIN_SOCKET\n"
+    )
+
+
 ORDERS = ["--metadata-service-uri", "zk://h/l", "--log", FOLDER]
 
 
