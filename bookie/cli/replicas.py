@@ -4,10 +4,11 @@ No quorum stands behind these answers. Nothing is recovered, fenced or changed.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bookie.base import errors
+from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, LAST_ENTRY, BookieId, EntryId, IdRange, LedgerId
 from bookie.cli import output
 from bookie.client import Client, Entry
@@ -96,15 +97,22 @@ def owed(metadata: LedgerMetadata, bookie_id: BookieId, first: int, last: int | 
 
 
 async def check(
-    client: Client, metadata: LedgerMetadata, ledger_id: LedgerId, *, reads: bool, listed: str
+    client: Client,
+    metadata: LedgerMetadata,
+    ledger_id: LedgerId,
+    *,
+    reads: bool,
+    listed: str,
+    on_read: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Return a row for each bookie of each segment of a closed ledger: how many entries it should hold, and how many it
     lists.
 
     A list comes from the bookie's index: it proves which entries are missing, and nothing about their bytes. `reads`:
     also read every entry and verify its digest. `listed`: the outcome of a share that is listed and was not read.
-    `missing` None: the bookie did not say.
+    `missing` None: the bookie did not say. `on_read` counts the copies that were asked for.
     """
+    lists = await _lists(client, metadata, ledger_id)
     rows: list[dict[str, Any]] = []
     owed = {segment.first_entry: list[IdRange]() for segment in metadata.segments}
     for segment, first, end in metadata.owed_ranges():
@@ -116,9 +124,10 @@ async def check(
             wanted = [Stretch(share, begin, end) for begin, end in owed[first]]
             rows.append({"firstEntry": first, "lastEntry": last, "bookie": bookie_id})
             rows[-1]["expected"] = sum(each.size for each in wanted)
-            rows[-1] |= await _held(client, ledger_id, bookie_id, wanted)
+            rows[-1] |= _held(lists[bookie_id], wanted)
             if reads and rows[-1]["held"] and not rows[-1]["missing"]:
-                rows[-1] |= await _read_all(client, metadata, ledger_id, bookie_id, entries_from(wanted, first))
+                entries = entries_from(wanted, first)
+                rows[-1] |= await _read_all(client, metadata, ledger_id, bookie_id, entries, on_read)
             rows[-1]["outcome"] = outcome(rows[-1], reads=reads, listed=listed)
     return rows
 
@@ -152,8 +161,35 @@ def sentence(ledger_id: LedgerId, rows: Sequence[Mapping[str, Any]], *, reads: b
     return output.LISTED, said
 
 
+async def _lists(
+    client: Client, metadata: LedgerMetadata, ledger_id: LedgerId
+) -> dict[BookieId, Sequence[Group] | BookieError]:
+    """Ask each bookie once what it holds of the ledger, many at a time: one that does not answer takes seconds."""
+    found: dict[BookieId, Sequence[Group] | BookieError] = {}
+
+    async def ask(bookies: Iterator[BookieId]) -> None:
+        for bookie_id in bookies:
+            try:
+                found[bookie_id] = await client.bookies.list_groups(bookie_id, ledger_id)
+            except errors.NoSuchLedger:
+                found[bookie_id] = []
+            except BookieError as error:
+                found[bookie_id] = error
+
+    bookies = iter(dict.fromkeys(bookie_id for segment in metadata.segments for bookie_id in segment.bookies))
+    async with asyncio.TaskGroup() as group:
+        for _ in range(READS_AT_ONCE):
+            group.create_task(ask(bookies))
+    return found
+
+
 async def _read_all(
-    client: Client, metadata: LedgerMetadata, ledger_id: LedgerId, bookie_id: BookieId, wanted: Iterator[EntryId]
+    client: Client,
+    metadata: LedgerMetadata,
+    ledger_id: LedgerId,
+    bookie_id: BookieId,
+    wanted: Iterator[EntryId],
+    on_read: Callable[[int], None],
 ) -> dict[str, Any]:
     digest, troubles = digest_of(metadata), 0
     found: dict[str, Any] = {"read": 0, "corrupt": 0, "problem": ""}
@@ -163,6 +199,7 @@ async def _read_all(
         for number in wanted:
             if troubles >= TROUBLES_MAX:
                 return
+            on_read(1)
             try:
                 body = await client.bookies.read(bookie_id, ledger_id, number)
                 digest.open(body, ledger_id, number)
@@ -171,7 +208,7 @@ async def _read_all(
                 found["read"] += 1
                 found["corrupt"] += 1
                 found["problem"] = found["problem"] or f"the bookie lists entry {number} and does not have it: {error}"
-            except errors.BookieError as error:
+            except BookieError as error:
                 troubles += 1
                 found["problem"] = found["problem"] or f"the bookie lists entry {number} and did not give it: {error}"
             else:
@@ -185,15 +222,11 @@ async def _read_all(
     return found
 
 
-async def _held(client: Client, ledger_id: LedgerId, bookie_id: BookieId, wanted: Sequence[Stretch]) -> dict[str, Any]:
-    """Count which of the `wanted` entries the bookie lists. It computes with ranges: a record or a bookie may name far
-    too many entries to compare one by one."""
-    try:
-        groups = await client.bookies.list_groups(bookie_id, ledger_id)
-    except errors.NoSuchLedger:
-        groups = []
-    except errors.BookieError as error:
-        return {"held": None, "missing": None, "read": 0, "corrupt": 0, "problem": str(error)}
+def _held(groups: Sequence[Group] | BookieError, wanted: Sequence[Stretch]) -> dict[str, Any]:
+    """Count which of the `wanted` entries a bookie lists; it may have said why not. It computes with ranges: a record
+    or a bookie may name far too many entries to compare one by one."""
+    if isinstance(groups, BookieError):
+        return {"held": None, "missing": None, "read": 0, "corrupt": 0, "problem": str(groups)}
     held = sum(each.share.count_held(groups, each.first, each.last) for each in wanted)
     missing = sum(each.size for each in wanted) - held
     absent = (each.share.first_absent(groups, each.first, each.last) for each in wanted)

@@ -192,6 +192,47 @@ def test_the_listed_entries_from_any_entry_on(first: int) -> None:
     assert list(replicas._listed(groups, first, 95)) == [number for number in every if number >= first]
 
 
+class Together(Stray):
+    """A client whose bookies answer when all of them are asked; b2 says why it does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.askers: list[BookieId] = []
+        self.all_asked = asyncio.Event()
+
+    async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        bookies = BookieId("b0"), BookieId("b1"), BookieId("b2")
+        made = new_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2, bookies=bookies)
+        return made.with_ensemble(EntryId(2), bookies[::-1]).closed(EntryId(self.last), 1)
+
+    async def list_groups(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int, int, int]]:
+        self.askers.append(bookie_id)
+        if len(self.askers) == 3:
+            self.all_asked.set()
+        async with asyncio.timeout(10):
+            await self.all_asked.wait()
+        if bookie_id == "b2":
+            raise errors.RequestTimedOut("b2 did not answer in time")
+        return [(0, 0, 5, 0)]
+
+
+def test_a_ledger_check_asks_all_bookies_together_and_each_once() -> None:
+    """Three that do not answer cost five seconds each, and again for each of a ledger's segments."""
+    client: Any = Together()
+
+    async def rows() -> list[dict[str, Any]]:
+        metadata = await client.metadata(LedgerId(7))
+        return await replicas.check(client, metadata, LedgerId(7), reads=False, listed=output.LISTED)
+
+    found = [(row["firstEntry"], row["bookie"], row["held"], row["problem"]) for row in asyncio.run(rows())]
+
+    assert sorted(client.askers) == ["b0", "b1", "b2"]
+    assert found == [
+        *((0, "b0", 2, ""), (0, "b1", 2, ""), (0, "b2", None, "b2 did not answer in time")),
+        *((2, "b2", None, "b2 did not answer in time"), (2, "b1", 3, ""), (2, "b0", 3, "")),
+    ]
+
+
 class Liar:
     """A client whose ledger is closed at 2^40 and whose bookies claim 2^31 entries of it, and have none."""
 
