@@ -76,8 +76,6 @@ def hindrances(seen: Observation, one: Assessed, spec: OperationSpec) -> Iterato
         yield f"a person fenced {name} off ({why}): create a BookieOperation Unfence first"
     if report.data_port_open or (one.case.member is not None and one.case.member.is_registered):
         yield f"a process of {name} serves, or is registered in the metadata store"
-    if one.processes is None:
-        yield f"nothing is known of the older processes of {name}"
     yield from processes.doubts(one.case, one.processes)
 
 

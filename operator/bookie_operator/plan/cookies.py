@@ -51,7 +51,7 @@ def hindrances(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, sp
         yield f"the release of {case.name} cannot make its cookie again: update its image"
     if one.evidence.digest != spec.evidence:
         yield f"the evidence of {case.name} is {one.evidence.digest}, and not {spec.evidence}"
-    if expected is None or report.instance_id != expected:
+    if report.instance_id != expected:
         yield f"{case.name} is in metadata store {report.instance_id or '?'}, expected {expected}"
     if why := gates.collapsed(fleet):
         yield why

@@ -221,7 +221,7 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], behind: set[str]) ->
     if not seen.leadership.is_held:
         yield "this operator does not hold the lease"
     for one in fleet:
-        if one.is_dataless or one.is_healing:
+        if one.is_dataless:
             yield f"{one.case.name} is without its data"
         elif _takes_part(one) and one.case.name not in behind and one.has_lived and not one.stage.serves:
             # The canary above all: what grew must be seen to serve before the next one grows.

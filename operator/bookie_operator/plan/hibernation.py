@@ -119,7 +119,7 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], sets: Mapping[str, M
     for one in fleet:
         if one.leaving is not None and one.leaving.state is not Departure.LEAVING and not one.leaving.state.is_gone:
             yield f"{one.case.name} leaves the fleet, and is {one.leaving.state.value}: wait, or set spec.replicas back"
-        if one.is_dataless or one.is_healing:
+        if one.is_dataless:
             yield f"{one.case.name} is without its data, and heals first"
     if why := gates.collapsed(fleet):
         yield why

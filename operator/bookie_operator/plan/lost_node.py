@@ -136,8 +136,6 @@ def _closed(
     for volume in lost:
         yield from _unproven(volume)
     yield from processes.doubts(one.case, one.processes)
-    if one.processes is None:
-        yield "nothing is known of the bookie's older processes"
     yield from _fleet(seen, fleet, one)
     yield from (message for _, message in gates.brake(seen, fleet, one))
 
@@ -195,12 +193,12 @@ def in_another_store(seen: Observation, others: Iterable[Assessed]) -> Iterator[
     expected = seen.cluster.expected_instance_id
     for other in others:
         report = other.case.report
-        if other.stage.serves and (report is None or expected is None or report.instance_id != expected):
+        if other.stage.serves and (report is None or report.instance_id != expected):
             yield f"{other.case.name} is not known to be in metadata store {expected}"
 
 
 def _may_need_copies(other: Assessed) -> bool:
-    return other.is_dataless or other.is_healing or other.is_unavailable or other.stage is Stage.LIMBO
+    return other.is_dataless or other.is_unavailable or other.stage is Stage.LIMBO
 
 
 def together(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[str, ...]:

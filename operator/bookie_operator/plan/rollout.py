@@ -183,7 +183,7 @@ def unproven(one: Assessed, *, may_be_read_only: bool = False) -> str:
         return f"pod {case.name} is being deleted"
     if not case.pod.is_ready or case.pod.ready_since_ms is None:
         return f"the kubelet does not call {case.name} ready"
-    if one.evidence.conclusion is not Conclusion.HEALTHY or one.has_loss or one.grant is not None:
+    if one.evidence.conclusion is not Conclusion.HEALTHY or one.has_loss:
         return (
             f"the storage of {case.name} is not proven: {one.evidence.finding.message or one.evidence.finding.reason}"
         )
@@ -248,7 +248,7 @@ def kept_by_its_volumes(candidate: Assessed) -> Iterator[str]:
 
 def _missed(seen: Observation, one: Assessed) -> str:
     """Return why no other bookie may be stopped beside this one; "" when one may."""
-    if one.is_dataless or one.is_healing:
+    if one.is_dataless:
         return f"{one.case.name} is without its data"
     if one.has_lived and (why := one.case.goes):
         return why
@@ -352,7 +352,7 @@ def _is_well(one: Assessed) -> bool:
 
 def waits_for_data(one: Assessed) -> bool:
     """Return True for a bookie whose data was lost, or is being repaired: no spec brings it back."""
-    return one.is_dataless or one.is_healing or one.stage is Stage.LIMBO
+    return one.is_dataless or one.stage is Stage.LIMBO
 
 
 def _step(seen: Observation, fleet: tuple[Assessed, ...]) -> RolloutStep | None:

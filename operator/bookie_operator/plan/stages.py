@@ -103,7 +103,7 @@ class Assessed:
     @property
     def is_dataless(self) -> bool:
         """Return True when the gates count the bookie as without its data (spec/operator.md#K11), also before it says
-        so."""
+        so, and while it heals."""
         if self.stage in (Stage.SERVING, Stage.READ_ONLY, Stage.LIMBO):
             return False
         return self.has_loss

@@ -29,7 +29,7 @@ def of(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> Iterato
     if taken := turns.in_the_way(seen, fleet, Work.DEPARTURE, one.case.name):
         yield taken
     for other in fleet:
-        if other.is_dataless or other.is_healing:
+        if other.is_dataless:
             yield f"{other.case.name} is without its data, and heals first"
         elif other.stage is Stage.LIMBO:
             yield f"{other.case.name} repairs itself first"

@@ -26,6 +26,16 @@ def unmarked(**volume_changes: Any) -> BookieCase:
     return replace(case, volumes=(replace(bare, **volume_changes), *case.volumes[1:]))
 
 
+def beside_one_that_is_added() -> BookieCase:
+    """It serves, and another of its volumes is not its own yet."""
+    case = unmarked()
+    second = case.volumes[1]
+    assert second.claim is not None
+    added = make.volume_report("ledgers", "ledgers", contents=Contents.ADDED)
+    young = replace(second, claim=replace(second.claim, marks=None), recorded=None, report=added)
+    return replace(case, volumes=(case.volumes[0], young, case.volumes[2]))
+
+
 def test_a_marked_claim_needs_nothing() -> None:
     assert marks(make.bookie_case()) == []
 
@@ -98,6 +108,7 @@ def test_a_new_incarnation_is_marked_over_the_old() -> None:
         unmarked(claim=replace(make.volume_case("journal", "journal").claim, marks=None, is_terminating=True)),  # type: ignore[type-var]
         unmarked(claim=replace(make.volume_case("journal", "journal").claim, marks=None, created_ms=make.NOW_MS)),  # type: ignore[type-var]
         replace(unmarked(), report=make.report(pod_uid="another pod")),
+        beside_one_that_is_added(),
         unmarked(claim=None),
     ],
     ids=[
@@ -109,6 +120,7 @@ def test_a_new_incarnation_is_marked_over_the_old() -> None:
         "claim goes",
         "claim younger than the pod",
         "report of another pod",
+        "another volume is being added",
         "no claim",
     ],
 )

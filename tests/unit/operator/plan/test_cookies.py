@@ -10,7 +10,15 @@ import operator_support as make
 from bookie.ports.admin import Contents, Member, State, Verdict
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.operation import OperationPhase
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Process
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    BookieStatus,
+    Departure,
+    HibernationState,
+    HibernationStatus,
+    LeavingStatus,
+    Process,
+)
 from bookie_operator.plan import fleet
 from bookie_operator.plan.fleet import FleetPlan
 
@@ -28,7 +36,8 @@ def held(**report: Any) -> BookieCase:
 
 def plan(case: BookieCase, *, evidence: str = "", **how: Any) -> FleetPlan:
     """What is decided with the operation; `evidence`: what it names, by default that of the case."""
-    others = make.fleet()[1:]
+    others = tuple(replace(one, report=replace(one.report, **how.get("others", {}))) for one in make.fleet()[1:])  # type: ignore[type-var]
+    how.pop("others", None)
     known = BookieStatus(
         name=FIRST,
         bookie_id=case.bookie_id,
@@ -38,8 +47,10 @@ def plan(case: BookieCase, *, evidence: str = "", **how: Any) -> FleetPlan:
         reason="CookieMissingInMetadata",
         since="2027-01-15T08:00:00Z",
         processes=how.pop("processes", ()),
+        leaving=how.pop("leaving", None),
     )
-    status = BookieClusterStatus(observed_generation=1, instance_id="instance", bookies=(known,))
+    asleep = how.pop("hibernation", None)
+    status = BookieClusterStatus(observed_generation=1, instance_id="instance", bookies=(known,), hibernation=asleep)
     bare = fleet.decide(make.observation((case, *others), status=status))
     digest = evidence or bare.fleet[0].evidence.digest or "0" * 32
     asked = make.operation("cookie", type="RestoreCookie", evidence=digest, reason="its node was deleted by hand")
@@ -81,6 +92,7 @@ AGAINST: dict[str, Callable[[BookieCase], BookieCase]] = {
     "claim that ends": lambda case: volume(case, is_terminating=True),
     "claim without mark": lambda case: volume(case, marks=None),
     "it leaves": lambda case: replace(case, is_leaving=True),
+    "mark of another life": lambda case: volume(case, marks=make.marks("claim-journal-1", "fs-journal", incarnation=2)),
     "no pod": lambda case: replace(case, pod=None),
 }
 
@@ -98,6 +110,8 @@ def test_with_one_doubt_nobody_is_asked_and_the_operation_says_why(doubt: str) -
     [
         {"evidence": "f" * 32},
         {"record_problem": "it cannot be read"},
+        {"others": {"garbage_held_ledgers": 3}},
+        {"leaving": LeavingStatus(state=Departure.DRAINING, since="2027-01-15T08:00:00Z")},
         {"spec_changes": {"lifecycle": {"paused": True, "terminationGrace": "2m"}}},
         {"processes": (Process(pod_uid="old", node="n", gone_since="2027-01-15T08:00:00Z"),)},
     ],
@@ -106,6 +120,14 @@ def test_what_the_operator_cannot_see_or_was_not_asked_keeps_it_from_asking(how:
     found = plan(held(), **how)
 
     assert (found.cookies, said(found)[0]) == ((), OperationPhase.QUEUED)
+
+
+def test_nobody_is_asked_while_the_fleet_wakes_up() -> None:
+    """Whose turn was begun takes writes again first."""
+    waking = HibernationStatus(state=HibernationState.WAKING, since="2027-01-15T08:00:00Z")
+
+    assert plan(held(), others={"has_turn": True}).cookies != ()
+    assert plan(held(), others={"has_turn": True}, hibernation=waking).cookies == ()
 
 
 def test_a_bookie_that_has_its_cookie_is_asked_for_nothing_and_the_operation_is_done() -> None:

@@ -9,7 +9,15 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Contents, Member, References, State
 from bookie_operator.evidence.facts import BookieCase, ClaimFacts
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Departure, LeavingStatus, Process
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    BookieStatus,
+    Departure,
+    HibernationState,
+    HibernationStatus,
+    LeavingStatus,
+    Process,
+)
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan import leaving as leaving_of
@@ -160,6 +168,25 @@ def test_a_paused_operator_deletes_no_claim_and_takes_no_pod() -> None:
 
     assert len(plan(paused=False)) == len(CLAIMS)
     assert plan(paused=True) == []
+
+
+def test_no_claim_is_deleted_while_the_fleet_wakes_up() -> None:
+    """Nobody else has the turn then, and nobody looks at the same fleet twice."""
+    known = {"name": "ledgers-zone-a-0", "bookie_id": "data.ledgers.zone-a.0", "pool": "zone-a", "state": "Missing"}
+    before = BookieStatus(**known, verdict="", reason="", since=format_time(make.NOW_MS), leaving=forgotten())
+    spec = {"storage": make.spec()["storage"] | DELETES}
+
+    def claims(asleep: HibernationStatus | None) -> set[str]:
+        status = BookieClusterStatus(
+            observed_generation=1, instance_id="instance", bookies=(before,), hibernation=asleep
+        )
+        children = make.rolled_out(**spec)
+        seen = make.observation(make.fleet(gone()), status=status, spec_changes=spec, children=children)
+        actions = fleet.decide(seen).actions
+        return {one.name for one in actions if isinstance(one, DeleteChild) and one.kind == "PersistentVolumeClaim"}
+
+    assert claims(None) == CLAIMS
+    assert claims(HibernationStatus(state=HibernationState.WAKING, since=format_time(make.NOW_MS))) == set()
 
 
 def rebuilt(**changes: Any) -> Next:

@@ -81,6 +81,13 @@ def unannounced() -> tuple[BookieCase, ...]:
     return replace(first, member=replace(first.member, is_writable=True)), *others
 
 
+def writing_again() -> tuple[BookieCase, ...]:
+    """FIRST takes writes (its turn ended by itself), and the metadata store lists it as one that does not."""
+    first, *others = bookies()
+    assert first.member is not None
+    return replace(first, member=replace(first.member, is_writable=False)), *others
+
+
 def test_the_bookie_of_a_drained_node_gets_its_turn_and_flushes_before_anybody_may_evict_it() -> None:
     found = decided(seen())
 
@@ -114,6 +121,7 @@ def test_a_bookie_that_flushed_and_refuses_writes_is_outside_of_the_budget_alone
         seen(bookies(**REFUSING), status=STORED),  # nobody of this process heard that it flushed
         seen(status=STORED, flushed=frozenset({"pod-1"})),  # it takes writes (again)
         seen(bookies(**REFUSING), status=STORED, flushed=frozenset({"another-pod"})),
+        seen(writing_again(), status=STORED, flushed=frozenset({"pod-1"})),
         seen(unannounced(), status=STORED, flushed=frozenset({"pod-1"})),
     ],
 )
@@ -145,6 +153,7 @@ GATES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"leadership": Leadership("operator-1", 7, is_held=False)}, ""),
     ({}, {"status": stepping()}, "it is the turn of ledgers-zone-c-0"),
     ({"first": {"metadata_reachable": False}}, {}, "metadata store"),
+    ({}, {"record_problem": "no JSON"}, "does not know the past regenerations"),
 ]
 
 

@@ -9,7 +9,15 @@ import operator_support as make
 from bookie.ports.admin import Aside, Member, State, StorageReport, Verdict
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationStatus
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    BookieStatus,
+    HibernationState,
+    HibernationStatus,
+    RolloutStatus,
+    RolloutStep,
+)
+from bookie_operator.model.values import format_time
 from bookie_operator.plan import doors, fencing, fleet
 from bookie_operator.plan.actions import SetAside, StopBookie
 from bookie_operator.plan.fleet import FleetPlan
@@ -62,6 +70,19 @@ def plan(
     )
 
 
+def waking() -> BookieClusterStatus:
+    """The fleet wakes up, and whose turn was begun has yet to take writes again."""
+    asleep = HibernationStatus(state=HibernationState.WAKING, since=format_time(make.NOW_MS - 1_000))
+    return BookieClusterStatus(observed_generation=1, instance_id="instance", hibernation=asleep)
+
+
+def of_last() -> BookieClusterStatus:
+    """It is the turn of LAST in the roll-out."""
+    turn = {"bookie": LAST, "pod_uid": f"pod-{LAST}", "begun_at": format_time(make.NOW_MS - 1_000)}
+    rollout = RolloutStatus(inputs="", desired=4, updated=4, step=RolloutStep(**turn))
+    return BookieClusterStatus(observed_generation=1, instance_id="instance", rollout=rollout)
+
+
 def given(found: FleetPlan) -> list[tuple[str, bool]]:
     return [(one.bookie, one.order.is_aside) for one in found.asides]
 
@@ -99,6 +120,8 @@ def test_the_order_goes_with_the_stop_that_may_delete_the_pod() -> None:
         {"members_problem": "nobody answers"},
         {"last": {"state": State.STARTING}},
         {"last": {"directories_failed": ("/d",)}},
+        {"status": of_last()},
+        {"status": waking(), "last": {"has_turn": True}},
     ],
 )
 def test_one_that_serves_nobody_is_kept_out_only_while_nothing_closes(how: dict[str, Any]) -> None:
@@ -109,6 +132,20 @@ def test_one_that_serves_nobody_is_kept_out_only_while_nothing_closes(how: dict[
 
     assert given(found) == []
     assert phase(found) is OperationPhase.QUEUED
+
+
+def test_an_order_whose_operation_is_gone_is_taken_back_from_one_that_serves_unless_the_cluster_is_paused() -> None:
+    paused = {"lifecycle": {"paused": True, "terminationGrace": "2m"}}
+
+    assert given(plan(first={"aside": aside()})) == [(FIRST, False)]
+    assert given(plan(first={"aside": aside()}, spec=paused)) == []
+
+
+def test_one_that_serves_is_not_called_fenced_off_whatever_it_was_told() -> None:
+    serves, waits = plan(first={"aside": aside()}), plan(first=held(aside=aside()))
+
+    assert fencing.why_out(serves.observation, serves.fleet[0]) == ""
+    assert fencing.why_out(waits.observation, waits.fleet[0]) == "its disk clicks"
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,14 @@ def with_volume(**changes: Any) -> BookieCase:
     return replace(case, volumes=(case.volumes[0], replace(case.volumes[1], **changes), case.volumes[2]))
 
 
+def with_recorded(**unknown: str) -> BookieCase:
+    """Nothing was known of the ledger volume's identity, or of its host, nor is now."""
+    recorded = lost().volumes[1].recorded
+    assert recorded is not None
+    pv = replace(PV, uid="") if "pv_uid" in unknown else replace(PV, hostnames=("",))
+    return with_volume(recorded=recorded.model_copy(update=unknown), pv=pv)
+
+
 def with_marks_of(claim_uid: str) -> BookieCase:
     """The marks on the ledger volume's claim (none for "") are of the claim with that uid."""
     claim = lost().volumes[1].claim
@@ -127,6 +135,11 @@ def with_marks_of(claim_uid: str) -> BookieCase:
 def other(**report: Any) -> tuple[BookieCase, ...]:
     first, *rest = make.fleet()[1:]
     return (replace(first, report=replace(first.report, **report)), *rest)  # type: ignore[type-var]
+
+
+def holding() -> tuple[BookieCase, ...]:
+    """The others, who keep ledgers that the metadata store has no more."""
+    return tuple(replace(one, report=replace(one.report, garbage_held_ledgers=3)) for one in make.fleet()[1:])  # type: ignore[type-var]
 
 
 def going() -> tuple[BookieCase, ...]:
@@ -167,6 +180,9 @@ DOUBTS: dict[str, dict[str, Any]] = {
     "another is empty": {"others": other(state=State.WAITING_GRANT)},
     "another is in limbo": {"others": other(state=State.REPAIRING)},
     "another's claim": {"others": going()},
+    "the store was emptied": {"others": holding()},
+    "no volume's uid": {"case": with_recorded(pv_uid="")},
+    "no host known": {"case": with_recorded(hostname="")},
     "another store": {"others": other(instance_id="x")},
     "brake": {"history": (brake(),), "spec": {"repair": REPLACE["repair"] | {"maxPerDay": 1}}},
     "lease": {"leadership": Leadership("operator-1", 7, is_held=False)},

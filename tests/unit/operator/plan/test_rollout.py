@@ -17,6 +17,8 @@ from bookie_operator.model.status import (
     BookieClusterStatus,
     BookieStatus,
     Departure,
+    EvictionStatus,
+    EvictionTurn,
     HistoryEntry,
     LeavingStatus,
     RolloutStatus,
@@ -315,6 +317,26 @@ def test_a_deletion_that_is_refused_stalls_and_is_tried_again_after_a_while(seco
     assert (stalled.is_true, stalled.reason, stalled.message) == (True, "PermissionMissing", refused.text)
 
 
+@pytest.mark.parametrize("why", ["paused", "another gate"])
+def test_a_turn_is_not_kept_for_the_sake_of_another_cluster_where_something_else_closes_a_gate(why: str) -> None:
+    cases = closed_by_the_last(prepared) if why == "another gate" else but(FIRST, prepared)
+    spec = {"rollout": AUTOMATIC | {"paused": True}} if why == "paused" else {}
+
+    found = decided(seen((*cases, stranger("other.fleet.zone-a.0", is_writable=False)), spec=spec, status=turn()))
+
+    assert found.action == ResumeBookie(FIRST, DOOR, EPOCH)
+
+
+def test_a_turn_is_not_over_while_the_new_pod_is_being_deleted() -> None:
+    """It serves still, and does not for long."""
+    known = turn(bookie=LAST, pod_uid="pod-before")
+
+    assert decided(seen(status=known)).status.step is None
+    found = decided(seen(but(LAST, with_pod, is_terminating=True), status=known))
+
+    assert (found.action, found.status.step) == (None, known["rollout"].step)
+
+
 def test_nobody_is_stopped_until_the_one_before_is_back_in_full_service() -> None:
     """The turn of the last one is on: its pod is another already, and everybody else looks fine."""
     starting = but(LAST, with_report, state=State.STARTING)
@@ -355,6 +377,21 @@ def test_a_pod_of_an_older_revision_that_does_not_run_is_replaced_with_closed_ga
     found = decided(seen(down(FIRST, LAST, revision="rev-0", inputs="v1-older"), status=away(FIRST, LAST)))
 
     assert found.action == StopBookie(FIRST, "pod-1", "5", None, EPOCH)
+
+
+def test_one_that_is_down_is_left_while_another_is_taken_away() -> None:
+    """It may be back in a moment, with the copies that are missed by then."""
+    of = seen(down(FIRST), status=away(FIRST))
+    cases = fleet.assess(of)
+    evicted = EvictionStatus(
+        turn=EvictionTurn(bookie=LAST, pod_uid="pod-x", node="node-c", begun_at=format_time(make.NOW_MS))
+    )
+    with_turn = of.cluster.status.model_copy(update={"eviction": evicted})
+    beside = replace(of, cluster=replace(of.cluster, status=with_turn))
+
+    assert rollout.decide(of, cases, "").action == StopBookie(FIRST, "pod-1", "5", None, EPOCH)
+    assert rollout.decide(beside, cases, "").action is None, "one leaves a drained node"
+    assert rollout.decide(of, drained(of, LAST), "").action is None, "one is drained"
 
 
 def test_nobody_who_is_down_gets_a_revision_that_somebody_else_does_not_come_back_with() -> None:

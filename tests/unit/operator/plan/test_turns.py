@@ -313,3 +313,12 @@ def test_whatever_is_stored_nobody_is_stopped_beside_a_turn_or_beside_one_that_i
         assert all(one.stage.value in ("Serving", "ReadOnly") for one in needed), "a closed gate"
         if work is not Work.DEPARTURE:
             assert not any(facts.get(name) for name in NAMES if name != bookie), "a closed gate"
+
+
+def test_a_departure_that_is_stored_is_a_turn_before_this_pass_has_decided_about_it() -> None:
+    seen = situation(wants=frozenset(("departure",)), leaving=departure())
+    every = fleet.assess(seen)
+
+    assert all(one.leaving is None for one in every)
+    assert turns.in_the_way(seen, every, Work.DEPARTURE, OTHER) == f"{LEAVER} leaves now, and is Drained"
+    assert turns.in_the_way(seen, every, Work.ROLLOUT, OLDER) == f"{LEAVER} leaves now, and is Drained"

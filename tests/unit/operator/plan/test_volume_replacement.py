@@ -9,7 +9,15 @@ import operator_support as make
 from bookie.ports.admin import Member, State
 from bookie_operator.evidence.facts import BookieCase, ClaimMarks
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationStatus
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Departure, HistoryEntry, LeavingStatus
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    BookieStatus,
+    Departure,
+    HistoryEntry,
+    LeavingStatus,
+    RolloutStatus,
+    RolloutStep,
+)
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import StopBookie
@@ -19,6 +27,7 @@ from bookie_operator.plan.operations import Told
 A, B = "ledgers-zone-a-0", "ledgers-zone-a-1"
 LONG_AGO_MS, ASKED_MS = make.NOW_MS - 3_600_000, make.NOW_MS - 1_000
 LONG_AGO = format_time(LONG_AGO_MS)
+REFUSES = {"state": State.READ_ONLY, "read_only": True, "has_turn": True}
 SPEC = {"rollout": {"strategy": "Manual", "soakSeconds": 10}}
 
 
@@ -71,6 +80,13 @@ def with_claim(**changes: Any) -> BookieCase:
     return replace(case, volumes=tuple(volumes))
 
 
+def ephemeral() -> BookieCase:
+    """The first bookie, whose ledger volume goes with its pod."""
+    case = ready(make.bookie_case())
+    volumes = (replace(one, is_ephemeral=True) if one.name == "ledgers" else one for one in case.volumes)
+    return replace(case, volumes=tuple(volumes))
+
+
 def told(seen: Observation) -> Told:
     (found,) = fleet.decide(seen).operations
     return found
@@ -84,6 +100,25 @@ def test_with_every_gate_open_it_has_its_turn_and_flushes_first() -> None:
     assert told(situation()).status.claims == ("claim-ledgers-1",)
 
 
+def test_the_claim_of_one_never_goes_with_the_pod_of_another_whose_turn_it_is() -> None:
+    """B is in the middle of its turn when somebody asks for a volume of A: its pod ends, and nothing of A's."""
+    first, second, *others = [ready(one) for one in make.fleet()]
+    assert second.pod is not None
+    turn = {"bookie": B, "pod_uid": second.pod.uid, "begun_at": format_time(ASKED_MS), "was_writable": True}
+    status = BookieClusterStatus(
+        observed_generation=1,
+        instance_id="instance",
+        rollout=RolloutStatus(inputs="", desired=4, updated=3, step=RolloutStep(**turn)),
+    )
+    behind = ready(replace(second, pod=replace(second.pod, revision="rev-0", inputs="v1-older")), **REFUSES)
+    seen = situation(status=status, rollout={"soakSeconds": 10})
+
+    action = fleet.decide(replace(seen, bookies=(first, behind, *others))).rollout.action
+
+    assert isinstance(action, StopBookie)
+    assert (action.bookie, action.may_delete, action.claim) == (B, True, None)
+
+
 def test_a_volume_that_takes_no_writes_goes_without_a_flush() -> None:
     action = fleet.decide(situation(failed(with_claim(resource_version="8")))).rollout.action
 
@@ -91,6 +126,14 @@ def test_a_volume_that_takes_no_writes_goes_without_a_flush() -> None:
     assert action.claim is not None
     assert (action.door, action.claim.kind, action.claim.uid) == (None, "PersistentVolumeClaim", "claim-ledgers-1")
     assert action.claim.resource_version == "8"
+
+
+def test_a_volume_stays_while_another_one_of_the_same_bookie_has_failed() -> None:
+    """Perhaps a person named the wrong one, and what it has is all that is left."""
+    seen = situation(failed(make.bookie_case()), operation=asks("journal"))
+
+    assert fleet.decide(seen).rollout.action is None
+    assert "cannot write to" in told(seen).status.message
 
 
 def test_a_volume_that_takes_no_writes_goes_once_the_registration_says_so() -> None:
@@ -149,6 +192,8 @@ def known(**changes: Any) -> BookieClusterStatus:
         (situation(status=known()), "regenerations in 24 h"),
         (situation(status=known(), repair=BRAKE), "spec.repair.maxPerDayPerZone is 1"),
         (situation(with_claim(uid="another", marks=MARKS)), "not the one that was proven"),
+        (situation(with_claim(marks=MARKS)), "not the one that was proven"),
+        (situation(ephemeral()), "goes with its pod"),
         (situation(replace(ready(make.bookie_case()), report=None)), "must serve"),
         (situation(lifecycle={"paused": True}), "paused"),
         (
