@@ -113,7 +113,8 @@ def loss(folder: Path) -> Iterator[Loss]:
 def is_repair_stuck(loss: Loss, log: Path) -> bool:
     """Has it put every ledger off but `closed`, which it copies slowly? Until that ends it asks nobody anything."""
     put_off = log.read_text().count("ledger not repaired yet ledger_id=")
-    return put_off >= loss.counted("bookie_repair_ledgers_pending") - 1
+    pending = loss.counted("bookie_repair_ledgers_pending")  # not told before all were looked at
+    return pending > 0 and put_off >= pending - 1
 
 
 def contents(ledger: int, count: int) -> list[bytes]:

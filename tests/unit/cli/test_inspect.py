@@ -79,7 +79,7 @@ def test_a_directory_without_an_index_is_told_with_what_to_name(
     [
         (inspect._index, argparse.Namespace(directory="/index", ledger=9)),
         (inspect._ledgers, argparse.Namespace(directory="/index", ledger=9, count=False)),
-        (inspect._entry, argparse.Namespace(directory="/ledgers", index="/index", ledger="9", entry=0)),
+        (inspect._entry, argparse.Namespace(directory="/ledgers", index="/index", ledger=9, entry=0)),
     ],
 )
 def test_who_finds_nothing_in_an_index_is_told_of_the_journal(verb: inspect.Verb, wanted: argparse.Namespace) -> None:
