@@ -208,7 +208,7 @@ async def test_a_lock_that_another_holds_costs_no_descriptor(disk: SystemDisk, *
         with pytest.raises(errors.RefusedToStart, match="one bookie per directory"):
             await disk.lock(path)
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # others of this process may close theirs meanwhile
     lock.release()
 
 
