@@ -53,7 +53,7 @@ def facts_of(directory: str) -> Mount:
     return Mount(
         path=directory,
         exists=exists,
-        is_mount_point=exists and point == real,
+        is_mount_point=point == real,
         device=device,
         fsid=f"{facts.f_fsid:x}",
         fstype=fstype,

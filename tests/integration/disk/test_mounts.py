@@ -42,3 +42,30 @@ def test_a_plain_folder_is_no_mount_point_and_the_root_is(tmp_path: Path) -> Non
     assert asyncio.run(facts(str(tmp_path / "not" / "there"))) == (False, False, True, True, True)
     assert asyncio.run(facts("/")) == (True, True, True, True, True)
     assert not (tmp_path / "not").exists()
+
+
+def test_a_link_has_the_facts_of_what_it_leads_to(tmp_path: Path) -> None:
+    """A volume is often named by a link; taken for itself it would be a folder of the disk on which the link is."""
+    (tmp_path / "link").symlink_to("/proc")
+
+    facts = mounts.facts_of(str(tmp_path / "link"))
+
+    assert (facts.path, facts.exists, facts.is_mount_point) == (str(tmp_path / "link"), True, True)
+    assert facts.fstype == "proc"
+    below = mounts.facts_of(str(tmp_path / "link" / "self"))
+    assert (below.exists, below.is_mount_point, below.fstype) == (True, False, "proc")
+
+
+def test_a_folder_on_the_disk_of_the_node_is_told_from_a_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a bookie writes there goes with its pod."""
+    of_the_node = tmp_path / "hosts"
+    monkeypatch.setattr(mounts, "NODE_FILE", str(of_the_node))
+    assert not mounts.facts_of(str(tmp_path)).shares_node_disk, "nobody knows the disk of the node"
+
+    of_the_node.write_text("")
+
+    assert mounts.facts_of(str(tmp_path)).shares_node_disk
+    assert mounts.facts_of(str(tmp_path / "not" / "there")).shares_node_disk
+    assert not mounts.facts_of("/proc").shares_node_disk

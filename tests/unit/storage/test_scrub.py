@@ -410,17 +410,32 @@ async def test_a_process_without_descriptors_says_nothing_about_entries(
 class Unwalkable:
     """An index with a block that cannot be read."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, error: errors.BookieError | None = None) -> None:
         self._index = index
+        self._error = error or errors.CorruptFile("a block of the index")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)
 
     async def walk_locations(self, ledger_id: LedgerId, first: EntryId) -> Any:
         if ledger_id == 2:
-            raise errors.CorruptFile("a block of the index")
+            raise self._error
         async for rows in self._index.walk_locations(ledger_id, first):
             yield rows
+
+
+@story(scrubbing)
+async def test_a_disk_that_failed_ends_the_scrub_and_so_the_node(
+    bench: Bench, store: EntryStore, running: Running
+) -> None:
+    (partition,) = store.partitions
+    partition.index = cast(Index, Unwalkable(partition.index, errors.DiskFailed("the disk of the index")))
+    running.scrubber.request()
+
+    with pytest.raises(errors.DiskFailed, match="of the index"):
+        await running.task
+
+    assert not running.scrubber.report().is_running
 
 
 @story(run, ledger_dirs=("/ledgers/a", "/ledgers/b"), index_dirs=("/index/a", "/index/b"))
