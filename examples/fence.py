@@ -31,4 +31,9 @@ async def main(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        asyncio.run(main(sys.argv[1]))
+    except errors.BookieError as error:
+        sys.exit(str(error))

@@ -7,6 +7,7 @@ python examples/quickstart.py zk+hierarchical://127.0.0.1:2181/ledgers
 import asyncio
 import sys
 
+from bookie.base import errors
 from bookie.connect import connect
 
 
@@ -28,4 +29,9 @@ async def main(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        asyncio.run(main(sys.argv[1]))
+    except errors.BookieError as error:
+        sys.exit(str(error))

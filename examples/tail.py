@@ -6,6 +6,7 @@ python examples/tail.py zk+hierarchical://127.0.0.1:2181/ledgers
 import asyncio
 import sys
 
+from bookie.base import errors
 from bookie.base.ids import LedgerId
 from bookie.connect import connect
 
@@ -35,4 +36,9 @@ async def main(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        asyncio.run(main(sys.argv[1]))
+    except errors.BookieError as error:
+        sys.exit(str(error))

@@ -40,6 +40,8 @@ from bookie.ports.metadata_store import (
 from bookie.runtime.zookeeper_access import Kazoo
 
 log = logging.getLogger(__name__)
+# kazoo warns at each attempt to connect, naming no address: for who set up a log. Python prints it for all others.
+logging.getLogger("kazoo").addHandler(logging.NullHandler())
 
 # Made with ACLs by nobody, also by Java with zkEnableSecurity=true: any client must be able to go on with them.
 _ALWAYS_OPEN = re.compile(r"/idgen-long(/HOB-\d+)?$|/underreplication/lostBookieRecoveryDelay$")

@@ -192,6 +192,35 @@ def test_the_examples_run(fleet: LocalFleet, example: str) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+@pytest.mark.parametrize("example", ["quickstart", "tail", "fence", "pipeline"])
+def test_an_example_that_is_started_without_a_cluster_shows_how_it_is_started(example: str) -> None:
+    done = subprocess.run(
+        [sys.executable, f"examples/{example}.py"], cwd=ROOT, capture_output=True, timeout=120, check=False, text=True
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"python examples/{example}.py zk+hierarchical://" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_application_without_a_log_is_told_the_error_and_no_attempt_to_connect() -> None:
+    """kazoo's warnings name no address, and Python prints them where nobody set up logging."""
+    script = """
+import asyncio
+from bookie.connect import connect
+async def story():
+    async with connect("zk+hierarchical://127.0.0.1:1/ledgers", session_timeout_ms=1_000):
+        pass
+asyncio.run(story())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, timeout=120, check=False, text=True
+    )
+
+    assert "MetadataError: the metadata store at 127.0.0.1:1 did not answer within 1 s" in done.stderr
+    assert "Connection dropped" not in done.stderr
+
+
 def test_a_metadata_store_that_is_not_there_is_named() -> None:
     async def story() -> None:
         async with connect("zk+hierarchical://127.0.0.1:1/ledgers", session_timeout_ms=2_000):
