@@ -14,6 +14,7 @@ from bookie.cli import main
 from bookie.runtime import streams
 from slow_pipe_support import feed
 
+ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = {
     "bookie": [sys.executable, "-m", "bookie"],
     "bookie-operator": [sys.executable, "-m", "bookie_operator"],
@@ -49,11 +50,19 @@ def test_what_a_full_disk_did_not_take_is_told_on_stderr() -> None:
     assert done.returncode == main.FAILED
 
 
-@pytest.mark.parametrize(("program", "words"), [("bookie", ["--help"]), ("bookie-operator", ["crds"])])
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("bookie", ["--help"]),
+        ("bookie-operator", ["crds"]),
+        ("bookie-operator", ["render", "examples/bookiecluster.yaml"]),
+    ],
+)
 def test_a_reader_that_went_away_ends_a_command_without_a_word(program: str, words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*COMMANDS[program], *words], stdout=writer, stderr=PIPE, timeout=120, check=False)
+    command = [*COMMANDS[program], *words]
+    done = subprocess.run(command, stdout=writer, stderr=PIPE, timeout=120, check=False, cwd=ROOT)
     os.close(writer)
 
     assert (done.returncode, done.stderr) == (main.FAILED, b"")
