@@ -446,7 +446,9 @@ class World:
         live = self.objects.get((kind, metadata["name"]))
         for precondition in ("uid", "resourceVersion"):
             wanted = metadata.get(precondition)
-            if wanted and (live is None or live["metadata"][precondition] != wanted):
+            found = live["metadata"][precondition] if live is not None else ""
+            # What is not there is made, also where a version is given (as seen on an API server of 1.34).
+            if wanted and found != wanted and (live is not None or precondition == "uid"):
                 raise KubeError(f"apply {kind} {metadata['name']}", 409, f"{precondition} is another one")
         if live is not None and "spec" in manifest:
             self._check_change(live, manifest)

@@ -111,7 +111,8 @@ class Kube(KubeReader, Protocol):
     """Every call that the operator makes to an API server, writes too."""
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
-        """Apply server-side, with force. metadata.uid and .resourceVersion in `manifest` are preconditions (409)."""
+        """Apply server-side, with force. metadata.uid and .resourceVersion in `manifest` are preconditions (409); what
+        is not there is made, also where a version is given."""
         ...
 
     async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:

@@ -36,6 +36,8 @@ def record(world: World, used: set[tuple[str, str, str]]) -> World:
             else:
                 kind, name = first["kind"], first["metadata"]["name"]
             what = resource(kind, options.get("subresource", ""))
+            if method == "create":
+                name = ""  # a POST names nothing in its path: a rule with names does not allow it
             used.add((VERBS[method], what, name))
             if method == "apply" and not options.get("subresource") and (kind, name) not in world.objects:
                 used.add(("create", what, name))
