@@ -6,11 +6,12 @@ happen, wants `--yes`, and sends the evidence that it showed, so that the bookie
 
 import argparse
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bookie.base import errors
 from bookie.cli import output, reports, where, who
-from bookie.ports.admin import State, StorageReport
+from bookie.ports.admin import RepairStatus, State, StorageReport
 from bookie.rpc import calls, encoding
 
 if TYPE_CHECKING:
@@ -82,7 +83,10 @@ def _grant(bookie: "AdminClient", report: StorageReport, *, accepts_stale: bool)
 def follow(bookie: "AdminClient", *, as_json: bool, to_the_end: bool) -> int:
     """Print how the repair goes, now or until it is done. Return 0 when it is done, 6 when the bookie does not tell."""
     reason = "the bookie stopped answering before its repair was done, so nobody knows how the repair ended; ask again"
-    for status in bookie.follow(calls.repair_status()):
+    for status in _until_it_ends(bookie):
+        if isinstance(status, errors.BookieUnavailable):
+            reason = f"{status}: {reason}"
+            break
         print(json.dumps(encoding.to_json(status)) if as_json else reports.progress_line(status), flush=True)
         if status.done:
             return 0
@@ -95,3 +99,17 @@ def follow(bookie: "AdminClient", *, as_json: bool, to_the_end: bool) -> int:
             break
     output.tell(reason)
     return output.EXIT_OF[output.NOT_KNOWN]
+
+
+def _until_it_ends(bookie: "AdminClient") -> Iterator[RepairStatus | errors.BookieUnavailable]:
+    """Yield how the repair goes, and at last by what it was cut off. Raises BookieUnavailable when the bookie never
+    told."""
+    was_told = False
+    try:
+        for status in bookie.follow(calls.repair_status()):
+            was_told = True
+            yield status
+    except errors.BookieUnavailable as error:
+        if not was_told:
+            raise
+        yield error

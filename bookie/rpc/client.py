@@ -7,6 +7,7 @@ taken for an empty one.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -101,15 +102,22 @@ class AdminClient:
             raise _translated(self.address, error) from None
 
     def follow(self, call: AdminCall[T]) -> Iterator[T]:
-        """Yield every message of a stream. Raises as `ask`."""
+        """Yield every message of a stream that speaks well within our deadline. Raises as `ask`, also when it falls
+        silent: of a machine without power nothing else tells."""
         messages = getattr(self._stub, call.method)(call.request, metadata=self.metadata)
+        waiting = self._waiting(f", {self._deadline_s:g} s at most")
         try:
-            with self._waiting(""):
-                first = next(messages, None)
-            if first is not None:
-                yield call.read(first)
-                yield from map(call.read, messages)
+            while True:
+                with waiting, _ended_after(self._deadline_s, messages.cancel):
+                    message = next(messages, None)
+                if message is None:
+                    return
+                yield call.read(message)
+                waiting = contextlib.nullcontext()
         except grpc.RpcError as error:
+            if messages.code() is grpc.StatusCode.CANCELLED:
+                said = f"the admin port at {self.address} has said nothing for {self._deadline_s:g} s"
+                raise errors.BookieUnavailable(said) from None
             raise _translated(self.address, error) from None
 
 
@@ -148,6 +156,18 @@ class AsyncAdminClient:
             raise _translated(self.address, error) from None
         finally:
             stream.cancel()
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float, end: Callable[[], object]) -> Iterator[None]:
+    """Call `end` from another thread when the block takes longer."""
+    ending = threading.Timer(seconds, end)
+    ending.daemon = True
+    ending.start()
+    try:
+        yield
+    finally:
+        ending.cancel()
 
 
 def _channel(api: Any, address: str, identity: AdminCredentials | None) -> Any:

@@ -238,6 +238,35 @@ def test_a_bookie_that_cannot_now_is_no_bookie_that_does_not_answer() -> None:
     with_port(Broken(errors.StorageFailed), story)
 
 
+class Frozen(Broken):
+    """A node that tells how its repair goes once, and then is cut off: nothing ends its connections."""
+
+    async def repair_status(self, interval_ms: int) -> AsyncIterator[port.RepairStatus]:
+        yield port.RepairStatus(port.State.SERVING)
+        await asyncio.Event().wait()
+
+
+def test_who_watches_a_bookie_that_falls_silent_is_told_so() -> None:
+    """It speaks every few seconds; a watch on a machine without power waited for ever."""
+
+    async def story(address: str) -> None:
+        seen = []
+
+        def watch(bookie: AdminClient) -> None:
+            for status in bookie.follow(calls.repair_status()):
+                seen.append(status.state)
+
+        with (
+            AdminClient(address, deadline_s=0.5) as bookie,
+            pytest.raises(errors.BookieUnavailable, match=r"^the admin port at .* has said nothing for 0\.5 s$"),
+        ):
+            await asyncio.to_thread(watch, bookie)
+
+        assert seen == [port.State.SERVING]
+
+    with_port(Frozen(), story)
+
+
 def test_a_port_where_nobody_listens_did_not_answer() -> None:
     with (
         AdminClient("127.0.0.1:1", None) as bookie,

@@ -295,11 +295,14 @@ def test_room_that_a_registered_bookie_does_not_tell_is_not_known() -> None:
 class Repairing:
     """An admin port whose answers are given beforehand."""
 
-    def __init__(self, *statuses: RepairStatus) -> None:
+    def __init__(self, *statuses: RepairStatus, ends_by: errors.BookieError | None = None) -> None:
         self._statuses = statuses
+        self._ends_by = ends_by
 
     def follow(self, call: object) -> Iterator[RepairStatus]:
         yield from self._statuses
+        if self._ends_by is not None:
+            raise self._ends_by
 
 
 @pytest.mark.parametrize(
@@ -320,6 +323,24 @@ def test_a_repair_whose_end_nobody_told_is_not_known(
 
     assert integrity.follow(bookie, as_json=True, to_the_end=to_the_end) == code
     assert bool(capsys.readouterr().err) is (code == 6)
+
+
+def test_a_bookie_that_dies_in_the_middle_of_its_repair_leaves_it_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    bookie: Any = Repairing(RepairStatus(done=False), ends_by=errors.BookieUnavailable("the admin port at b is gone"))
+
+    assert integrity.follow(bookie, as_json=True, to_the_end=True) == 6
+
+    assert capsys.readouterr().err == (
+        "the admin port at b is gone: the bookie stopped answering before its repair was done, so nobody knows how the"
+        " repair ended; ask again\n"
+    )
+
+
+def test_a_bookie_that_was_never_reached_is_a_failure() -> None:
+    bookie: Any = Repairing(ends_by=errors.BookieUnavailable("nobody is there"))
+
+    with pytest.raises(errors.BookieUnavailable):
+        integrity.follow(bookie, as_json=True, to_the_end=True)
 
 
 @pytest.mark.parametrize(
