@@ -150,7 +150,11 @@ def _render(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from bookie_operator import offline
 
-    plan = offline.plan(_documents(args.file), args.image, name=_name_of(args.file))
+    documents = _documents(args.file)
+    # Live objects may be of a newer CRD than ours, whose defaults stand in them: no reason to say nothing of the rest.
+    for problem in offline.unknown(documents):
+        print(f"{PROGRAM}: careful: {problem}", file=sys.stderr)
+    plan = offline.plan(documents, args.image, name=_name_of(args.file))
     if args.json:
         json.dump(offline.status(plan), sys.stdout, indent=2)
         sys.stdout.write("\n")

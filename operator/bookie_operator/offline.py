@@ -93,13 +93,19 @@ def _cluster(documents: Sequence[Manifest], name: str) -> clusters.Cluster:
         others = sorted({str(item.get("kind", "something without a kind")) for item in items} - {names.KIND})
         beside = f" (beside {', '.join(others)})" if others else ""
         raise BadInput(f"{name} must have one {names.KIND}, and it has {len(found)}{beside}: add or remove some")
-    if wrong := [problem for item in items for problem in structure.problems(item)]:
-        raise BadInput("; ".join(wrong))
     return clusters.parse(found[0])
+
+
+def unknown(documents: Sequence[Manifest]) -> list[str]:
+    """Return a sentence for each thing in our resources that this release does not know, and would leave out."""
+    items = [item for document in documents for item in document.get("items") or [document]]
+    return [problem for item in items for problem in structure.problems(item)]
 
 
 def children(documents: Sequence[Manifest], image: str, *, name: str = "the file") -> tuple[dict[str, Any], ...]:
     """Return what the operator would make of the BookieCluster in `documents`; `name`: of where they come from."""
+    if unheard := unknown(documents):
+        raise BadInput("; ".join(unheard))
     cluster = _cluster(documents, name)
     wrong = (*bounds.problems(cluster.spec), *pools.problems(cluster.spec, config.problems))
     wrong = (*wrong, *pod_types.problems(cluster.spec.pod_template))
