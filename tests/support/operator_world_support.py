@@ -199,12 +199,16 @@ class FakeBookie:
         order = self.world.asides.get(self.bookie_id)
         return order is not None and order.is_aside
 
+    @property
+    def in_service(self) -> State:
+        """How it serves when its turn, or its repair, has ended: a drain may have begun meanwhile."""
+        return State.READ_ONLY if self.is_draining else State.SERVING
+
     def end_turn(self) -> None:
         """It takes writes as before its turn."""
         if self.turn_end_ms:
             self.turn_end_ms, self.is_sealed = 0, False
-            back = State.READ_ONLY if self.is_draining else State.SERVING
-            self.state = back if self.state is State.READ_ONLY else self.state
+            self.state = self.in_service if self.state is State.READ_ONLY else self.state
 
     def tick(self) -> None:
         """One second of work after a grant: fence, stamp, repair, serve."""
@@ -229,7 +233,7 @@ class FakeBookie:
             self.step += 1
             if self.step >= 3 and self._has_copied():
                 self.world.dataless.discard(self.bookie_id)
-                self.state = State.READ_ONLY if self.is_draining else State.SERVING  # it may drain while it repairs
+                self.state = self.in_service
 
     def _filled(self, fill: FillStatus) -> FillStatus:
         """One second of a fill, which takes `World.fill_s` of them."""

@@ -5,7 +5,7 @@ test_any_edit.py draws stories; here is each workflow of the operator, step by s
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -298,15 +298,28 @@ def test_taken_back_at_its_beginning_or_in_its_middle_it_ends_where_it_began(
     assert play(begun, what, passes) == ""
 
 
+def meet(
+    begun: World,
+    meetings: Sequence[tuple[str, str]],
+    first: str,
+    second: str,
+    *,
+    earliest: int,
+    stride: int,
+    span: int,
+) -> str:
+    """Play this pair of `meetings`, each at a step of its own (in passes) and beside an operator of another kind, so
+    that together they meet at many. What is wrong, or ""."""
+    number = meetings.index((first, second))
+    return play(begun, first, earliest + stride * number % span, second, LIVES[number % len(LIVES)])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), MEETINGS)
 def test_something_unlike_it_in_the_middle_and_both_taken_back_end_where_it_began(
     begun: World, first: str, second: str
 ) -> None:
-    """Each pair at a step of its own, and beside an operator of another kind, so that together they meet at many."""
-    number = MEETINGS.index((first, second))
-    passes, life = 2 + 5 * number % 34, LIVES[number % len(LIVES)]
-    assert play(begun, first, passes, second, life) == ""
+    assert meet(begun, MEETINGS, first, second, earliest=2, stride=5, span=34) == ""
 
 
 @pytest.fixture(scope="module")
@@ -325,9 +338,7 @@ def test_a_pool_is_taken_back_at_its_beginning_or_in_its_middle(pooled: World, w
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), MEETINGS_OF_POOLS)
 def test_something_unlike_it_in_the_middle_of_a_pool_that_comes_or_goes(pooled: World, first: str, second: str) -> None:
-    number = MEETINGS_OF_POOLS.index((first, second))
-    passes, life = 3 + 7 * number % 30, LIVES[number % len(LIVES)]
-    assert play(pooled, first, passes, second, life) == ""
+    assert meet(pooled, MEETINGS_OF_POOLS, first, second, earliest=3, stride=7, span=30) == ""
 
 
 @pytest.fixture(scope="module")
@@ -348,9 +359,7 @@ def test_what_begins_bookies_anew_is_taken_back_in_its_middle(vanishing: World, 
 def test_something_unlike_it_in_the_middle_of_bookies_that_begin_anew(
     vanishing: World, first: str, second: str
 ) -> None:
-    number = MEETINGS_OF_EPHEMERAL.index((first, second))
-    passes, life = 4 + 9 * number % 30, LIVES[number % len(LIVES)]
-    assert play(vanishing, first, passes, second, life) == ""
+    assert meet(vanishing, MEETINGS_OF_EPHEMERAL, first, second, earliest=4, stride=9, span=30) == ""
 
 
 @pytest.mark.slow
