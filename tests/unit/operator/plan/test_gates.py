@@ -10,7 +10,16 @@ from bookie.ports.admin import OPERATOR_EPOCH_MAX, Member, MountProof, State
 from bookie_operator.evidence.bookie import ROLLBACK
 from bookie_operator.evidence.facts import BookieCase, Door, NodeFacts, PersistentVolumeFacts
 from bookie_operator.model.operation import OperationStatus
-from bookie_operator.model.status import Approval, BookieClusterStatus, BookieStatus, HistoryEntry, Process, Suspicion
+from bookie_operator.model.status import (
+    Approval,
+    BookieClusterStatus,
+    BookieStatus,
+    HibernationState,
+    HibernationStatus,
+    HistoryEntry,
+    Process,
+    Suspicion,
+)
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet, gates, repair, stages
 from bookie_operator.plan.fleet import FleetPlan
@@ -551,6 +560,15 @@ def test_g5_opens_at_the_moment_that_it_names() -> None:
 
     assert closed(fleet.decide(away(observation, zone_b=599_000))) == ["G5-Peers"]
     assert closed(fleet.decide(away(observation, zone_b=600_000))) == []
+
+
+def test_g5_one_that_was_put_to_sleep_is_waited_for_as_if_it_had_just_gone() -> None:
+    """The time since it was last seen counts from when the fleet wakes (spec/operator.md#Z3)."""
+    seen = situation(others={"zone_b": silent("zone-b")})
+    asleep = HibernationStatus(state=HibernationState.STOPPING, since=format_time(make.NOW_MS - 3_600_000))
+    status = seen.cluster.status.model_copy(update={"hibernation": asleep})
+
+    assert gates_of(replace(seen, cluster=replace(seen.cluster, status=status))) == ["G5-Peers"]
 
 
 def old_volume(name: str = "ledgers") -> dict[str, PersistentVolumeFacts]:
