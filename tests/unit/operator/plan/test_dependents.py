@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,11 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Member
 from bookie_operator.evidence.facts import BookieCase, NodeFacts
-from bookie_operator.model.status import BookieClusterStatus
+from bookie_operator.model.status import BookieClusterStatus, Departure, LeavingStatus
+from bookie_operator.model.values import format_time
 from bookie_operator.plan import dependents, eviction, fleet, gates
 from bookie_operator.plan.observation import DependentsLook, Observation
+from bookie_operator.plan.stages import Assessed
 
 NAMES = [f"ledgers-big-{number}" for number in range(6)]
 PAIR = tuple(NAMES[:2])
@@ -93,6 +95,30 @@ def test_the_other_bookie_of_a_drained_node_has_its_turn_when_no_ledger_depends_
     assert [one.bookies for one in fleet.questions(before)] == [PAIR]
     assert told(after).stopped == PAIR[1]
     assert fleet.questions(after) == (), "asked once"
+
+
+def losing(case: BookieCase) -> BookieCase:
+    """Somebody deletes its claims: its volumes go with its pod."""
+    claims = (replace(one.claim, is_terminating=True) for one in case.volumes if one.claim)
+    volumes = (replace(one, claim=claim) for one, claim in zip(case.volumes, claims, strict=True))
+    return replace(case, volumes=tuple(volumes))
+
+
+DRAINS = LeavingStatus(state=Departure.DRAINING, since=format_time(LONG_AGO_MS))
+NO_WAITER: dict[str, Callable[[Assessed], Assessed]] = {
+    "it leaves": lambda one: replace(one, leaving=DRAINS),
+    "its volumes go with its pod": lambda one: replace(one, case=losing(one.case)),
+    "nobody listed whether a process runs": lambda one: replace(one, case=replace(one.case, is_listed=False)),
+}
+
+
+@pytest.mark.parametrize("on_drain", ON_DRAIN)
+@pytest.mark.parametrize("why", NO_WAITER)
+def test_nobody_follows_one_that_does_more_than_wait_for_a_node(on_drain: str, why: str) -> None:
+    of = looked(drained_pair(on_drain), APART)
+    every = tuple(NO_WAITER[why](one) if one.case.name == PAIR[0] else one for one in fleet.assess(of))
+
+    assert eviction.decide(of, every).stopped == ""
 
 
 @pytest.mark.parametrize("on_drain", ON_DRAIN)
