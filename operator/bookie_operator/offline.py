@@ -30,13 +30,12 @@ class Recording:
     def __init__(self, documents: Iterable[Manifest]) -> None:
         self._objects: list[Manifest] = []
         self._reports: dict[str, StorageReport] = {}
-        for document in documents:
-            for item in document.get("items") or [document]:
-                if item.get("kind") == REPORT_KIND:
-                    report = encoding.from_json(StorageReport, item["report"])
-                    self._reports[item["address"].rpartition(":")[0]] = report
-                else:
-                    self._objects.append(item)
+        for item in _items(documents):
+            if item.get("kind") == REPORT_KIND:
+                report = encoding.from_json(StorageReport, item["report"])
+                self._reports[item["address"].rpartition(":")[0]] = report
+            else:
+                self._objects.append(item)
 
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
         found = [one for one in await self.list(kind, namespace) if one["metadata"]["name"] == name]
@@ -86,8 +85,22 @@ class Recording:
         raise BookieUnreachable("a recording has no metadata")
 
 
+def _items(documents: Iterable[Manifest]) -> list[Manifest]:
+    """Return the objects of all lists. One that an API server has not named yet gets a name from us. Raises BadInput
+    for one of our kinds that has none."""
+    items = list[Manifest]()
+    for item in (item for document in documents for item in document.get("items") or [document]):
+        metadata, kind = item.get("metadata") or {}, item.get("kind")
+        if metadata.get("generateName") and not metadata.get("name"):
+            item = item | {"metadata": metadata | {"name": f"{metadata['generateName']}{len(items):05}"}}
+        elif kind in (names.KIND, names.OPERATION_KIND) and not metadata.get("name"):
+            raise BadInput(f"metadata.name of a {kind} is missing: give it one")
+        items.append(item)
+    return items
+
+
 def _cluster(documents: Sequence[Manifest], name: str) -> clusters.Cluster:
-    items = [item for document in documents for item in document.get("items") or [document]]
+    items = _items(documents)
     found = [item for item in items if item.get("kind") == names.KIND]
     if len(found) != 1:
         others = sorted({str(item.get("kind", "something without a kind")) for item in items} - {names.KIND})
@@ -98,8 +111,7 @@ def _cluster(documents: Sequence[Manifest], name: str) -> clusters.Cluster:
 
 def unknown(documents: Sequence[Manifest]) -> list[str]:
     """Return a sentence for each thing in our resources that this release does not know, and would leave out."""
-    items = [item for document in documents for item in document.get("items") or [document]]
-    return [problem for item in items for problem in structure.problems(item)]
+    return [problem for item in _items(documents) for problem in structure.problems(item)]
 
 
 def children(documents: Sequence[Manifest], image: str, *, name: str = "the file") -> tuple[dict[str, Any], ...]:

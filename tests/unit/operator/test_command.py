@@ -111,6 +111,26 @@ def test_what_an_api_server_would_refuse_or_drop_is_refused_by_its_name(
     assert said in told.err
 
 
+@pytest.mark.parametrize("verb", ["render", "plan"])
+@pytest.mark.parametrize("metadata", [None, {}, {"namespace": "data"}])
+def test_a_manifest_without_a_name_is_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, metadata: object
+) -> None:
+    assert command.main([verb, write(tmp_path / "unnamed.yaml", {**make.manifest(), "metadata": metadata})]) == 2
+
+    said = "bookie-operator: metadata.name of a BookieCluster is missing: give it one\n"
+    assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("bookieoperation*.yaml")), ids=lambda path: path.stem)
+def test_an_operation_is_planned_before_an_api_server_has_named_it(tmp_path: Path, path: Path) -> None:
+    cluster = ROOT / "examples" / "bookiecluster.yaml"
+    documents = [one for each in (cluster, path) for one in yaml.safe_load_all(each.read_text(encoding="utf-8"))]
+
+    assert any("generateName" in one["metadata"] for one in documents)
+    assert command.main(["plan", write(tmp_path / "asked.yaml", *documents)]) == 0
+
+
 def test_a_plan_says_which_fields_it_does_not_know_and_is_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
