@@ -107,7 +107,7 @@ class NodeAdmin:
 
     def usage(self) -> Usage:
         """Return the space of the ledger disks; zeros while the storage is not open."""
-        return Usage(0, 0) if self.store is None else self.store.usage()
+        return Usage(0, 0) if self.store is None else self.store.health.usage
 
     def serve(
         self,
@@ -144,15 +144,15 @@ class NodeAdmin:
         report = await self._boot.report(fresh=fresh)
         uptime_ms = (self._world.clock.monotonic_ns() - self._began_ns) // NS_PER_MS
         quarantined = {} if self.store is None else self.store.quarantined
-        used, room = (-1, -1) if self.store is None else self.store.ledger_room()
+        used, room = (-1, -1) if self.store is None else self.store.health.ledger_room()
         return dataclasses.replace(
             report,
             state=self.state,
-            reason=report.reason if self.store is None else self.store.why_read_only or report.reason,
+            reason=report.reason if self.store is None else self.store.health.why_read_only or report.reason,
             data_port_open=self.store is not None,
             read_only=self.is_read_only,
             has_turn=self._turn.is_on,
-            is_draining=self.store is not None and self.store.is_draining,
+            is_draining=self.store is not None and self.store.health.is_draining,
             version=bookie.__version__,
             process_uptime_ms=uptime_ms,
             garbage_held_ledgers=-1 if self.garbage_held is None else self.garbage_held[0],
@@ -178,7 +178,7 @@ class NodeAdmin:
         self._heed(operator_epoch)
         if self._force_read_only and not read_only:
             raise errors.BadInput("this bookie was started with forceReadOnlyBookie=true and stays read-only")
-        self._open_store().set_read_only(read_only)
+        self._open_store().health.set_read_only(read_only)
         if not read_only:
             self._end_turn("somebody made this bookie writable")
             await self.lease.end()
@@ -190,7 +190,7 @@ class NodeAdmin:
         """Refuse adds and flush, so that the process may be ended at any moment without loss or replay."""
         store = self._open_store()
         if turn is None:
-            store.set_read_only(True)
+            store.health.set_read_only(True)
             await self.lease.take()
             await store.flush()
             return "flushed; adds are refused from now on"
@@ -199,7 +199,7 @@ class NodeAdmin:
         self._heed(turn.operator_epoch)
         # One step of the loop: from here on nothing is admitted that the flush does not cover.
         self._turn.begin(self._world.clock.monotonic_ns(), turn.ttl_ms, is_sealed=turn.is_sealed)
-        store.set_turn(True, is_sealed=turn.is_sealed)
+        store.health.set_turn(True, is_sealed=turn.is_sealed)
         log.info("to be stopped operator_epoch=%d ttl_ms=%d last=%s", turn.operator_epoch, turn.ttl_ms, turn.is_sealed)
         await self.lease.take()
         await store.flush()
@@ -224,7 +224,7 @@ class NodeAdmin:
         if self._turn.is_on:
             log.warning("takes adds as before its turn reason=%s", why)
             self._turn.end()
-            self._open_store().set_turn(False, is_sealed=False)
+            self._open_store().health.set_turn(False, is_sealed=False)
             self._boot.progress.notify()
 
     def _heed(self, operator_epoch: int) -> None:

@@ -331,7 +331,7 @@ class Bookie:
             session_timeout_ms=options.session_timeout_ms,
             while_held=self._while_it_may_serve,
         )
-        store.set_read_only(options.force_read_only or await self._is_kept_read_only())
+        store.health.set_read_only(options.force_read_only or await self._is_kept_read_only())
         registrar.set_read_only(store.is_read_only)  # before the first record: a writer must not choose us
         return registrar
 
@@ -486,6 +486,6 @@ class Bookie:
             yield Sample("bookie_ledger_directories_failed", "gauge", text, len(store.failed_dirs))
             text = "Ledgers whose state here nobody can judge: never a no, no adds (docs/STORAGE.md)."
             yield Sample("bookie_ledgers_quarantined", "gauge", text, len(store.quarantined))
-            for path, usage in store.disks.items():
+            for path, usage in store.health.disks.items():
                 text = "Share of the disk that is used; read-only above diskUsageThreshold."
                 yield Sample("bookie_disk_used_share", "gauge", text, usage.used_share, (("directory", path),))

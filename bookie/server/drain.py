@@ -72,7 +72,7 @@ class OwnSide:
     on_mode: Callable[[], None]
 
     def set_draining(self, is_draining: bool) -> None:
-        self.store.set_draining(is_draining)
+        self.store.health.set_draining(is_draining)
         self.on_mode()
 
 
@@ -276,7 +276,7 @@ class Drain:
         return self._own is None or self._own.store.may_hold(ledger_id)
 
     def _is_sealed(self) -> bool:
-        return self._own is None or self._own.store.is_drain_sealed
+        return self._own is None or self._own.store.health.is_drain_sealed
 
     async def _repairs(self) -> frozenset[Repair]:
         """Return the repairs under way. Each may have sent entries to the bookie before, and names it only at its
@@ -330,7 +330,7 @@ class Drain:
         """Refuse adds of recoveries too from now on; return the repairs that may have sent some before. Nobody misses
         this bookie: it looked just now, and nothing names it."""
         assert self._own is not None
-        self._own.store.seal_drain()
+        self._own.store.health.seal_drain()
         log.info("drain seals: adds of recoveries are refused too bookie_id=%s", bookie_id)
         return await self._repairs()
 

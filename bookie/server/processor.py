@@ -181,7 +181,7 @@ class Processor:
 
     def _bookie_info(self, request: BookieInfoRequest, to: Replier) -> None:
         self._metrics.other_requests += 1
-        usage = self._store.usage()
+        usage = self._store.health.usage
         life = self.life if request.requested & codes.INFO_LIFE else None
         if life is not None:
             self._adds.knows_lives(to)

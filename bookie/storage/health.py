@@ -36,7 +36,7 @@ class StorageHealth:
     ) -> None:
         self.is_refusing = False
         self.failure: BookieError | None = None
-        self.usage = Usage(0, 0)
+        self.usage = Usage(0, 0)  # the space of all ledger directories together, as last measured
         self.disks: dict[str, Usage] = {}  # of each directory, as last measured
         self.room = asyncio.Event()
         self.room.set()
@@ -61,6 +61,8 @@ class StorageHealth:
 
     @property
     def is_read_only(self) -> bool:
+        """Return True when normal adds are refused: set by hand, a disk is full, or it is this bookie's turn to be
+        stopped."""
         is_told = self._is_set_read_only or self._has_turn or self.is_draining
         return is_told or self.is_disk_full or self._has_failed_partition
 
@@ -99,22 +101,43 @@ class StorageHealth:
         if any(journal.is_suspended for journal in self._journals):
             raise errors.BookieReadOnly("this bookie has no space left in its journal")
 
+    def ledger_room(self) -> tuple[int, int]:
+        """Return (bytes taken, bytes that may be taken before this bookie turns read-only) of all ledger directories,
+        as last measured; (-1, -1) before, and while one of them does not say."""
+        found = [self.disks.get(directory) for directory in self._options.ledger_dirs]
+        usages = [usage for usage in found if usage is not None]
+        if len(usages) < len(found):
+            return -1, -1
+        kept = 1 - self._options.disk_used_max
+        room = sum(max(0, int(usage.free_bytes - kept * usage.total_bytes)) for usage in usages)
+        return sum(usage.total_bytes - usage.free_bytes for usage in usages), room
+
+    def disk_usage(self, number: int) -> Usage:
+        """Return the space of one ledger directory's disk, as last measured."""
+        return self.disks.get(self._options.ledger_dirs[number], Usage(0, 0))
+
     # ---- what changes the answers -----------------------------------------------------------------------------------
 
     def set_read_only(self, read_only: bool) -> None:
+        """Set the mode by hand; it stays until unset. Recovery adds and fences are still accepted."""
         self._is_set_read_only = read_only
         self._settle()
 
     def set_turn(self, is_on: bool, *, is_sealed: bool) -> None:
+        """Refuse normal adds, when `is_sealed` every add, while this bookie is to be stopped; whatever else makes it
+        read-only stays as it is."""
         self._has_turn, self._is_turn_sealed = is_on, is_sealed
         self._settle()
 
     def set_draining(self, is_draining: bool) -> None:
+        """Be read-only for the sake of a drain, or not any more, which ends its seal. Other reasons to be read-only
+        stay as they are."""
         self.is_draining = is_draining
         self.is_drain_sealed = self.is_drain_sealed and is_draining
         self._settle()
 
     def seal_drain(self) -> None:
+        """While it drains, refuse adds of recoveries too (spec/metadata.md#M41); fences go on. Does nothing else."""
         self.is_drain_sealed = self.is_draining  # a drain that was cancelled just now seals nothing
 
     def stop(self) -> None:

@@ -7,14 +7,14 @@ runs on the loop after it is durable, never inside the call. No call here waits 
 import asyncio
 import struct
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import EntryId, IdRange, LedgerId
 from bookie.ports import World
-from bookie.ports.disk import Buffer, Lock, Usage
+from bookie.ports.disk import Buffer, Lock
 from bookie.storage import dirs, heads, ledgers, limits, mixes, protection
+from bookie.storage.acceptance import Acceptance
 from bookie.storage.bad_entries import BadEntries
 from bookie.storage.checkpoint import Checkpointer
 from bookie.storage.doubt import Doubt
@@ -22,7 +22,7 @@ from bookie.storage.health import StorageHealth
 from bookie.storage.journal import format as journal_format
 from bookie.storage.journal.batch import Completion, JournalPosition
 from bookie.storage.journal.writer import JournalWriter
-from bookie.storage.ledgers import DOUBT, FENCED, UNKNOWN_LAST, LacWatcher, Ledger, LedgerFacts
+from bookie.storage.ledgers import FENCED, UNKNOWN_LAST, LacWatcher, Ledger, LedgerFacts
 from bookie.storage.options import StorageOptions
 from bookie.storage.partition import Partition
 from bookie.storage.protection import Mark
@@ -60,7 +60,7 @@ class EntryStore:
         self._locks = locks
         self.bad_entries = BadEntries(self._partitions, stats)
         self._reads = EntryReads(self._partitions, routing, self.bad_entries, stats)
-        self._health = health = StorageHealth(options, world.disk, self._partitions, self._journals, fail=fail)
+        self.health = StorageHealth(options, world.disk, self._partitions, self._journals, fail=fail)
         self._journal_data = options.journal_write_data
         self._cache_bytes_max = options.write_cache_bytes_max
         self._flush_bytes = options.write_cache_bytes_max // 2  # the other half takes adds meanwhile
@@ -68,10 +68,8 @@ class EntryStore:
         self._scattered_flush_bytes = options.write_cache_bytes_max * 3 // 4
         self._pressure_bytes_max = options.pressure_bytes_max
         self._soon: list[Completion] = []
-        self._keys_on_the_way: dict[LedgerId, bytes] = {}  # the last key put into the journal, not durable yet
         self._tasks: list[asyncio.Task[None]] = []
         self._has_let_go = False
-        self.writes_refused = 0  # adds, as we are read-only or the journal is full: their writers went on without us
         self._loop = asyncio.get_running_loop()
         self._checkpointer = Checkpointer(
             self._partitions,
@@ -79,9 +77,13 @@ class EntryStore:
             world.clock,
             stats,
             interval_ms=options.checkpoint_interval_ms,
-            on_trouble=health.on_trouble,
+            on_trouble=self.health.on_trouble,
             on_turn=self._after_checkpoint,
         )
+        self._acceptance = Acceptance(
+            self._journals, self.health, options.ledgers_dirty_max, self._checkpointer.request
+        )
+        self._keys_on_the_way = self._acceptance.keys_on_the_way
         for journal in self._journals:
             journal.on_trouble = self._on_journal_trouble
 
@@ -118,8 +120,8 @@ class EntryStore:
         journal = self._journals[ledger_id % len(self._journals)]
         if journal.is_backlogged:
             raise errors.TooManyRequests("the journal disk does not keep up with the adds; try again")
-        if ledger is None or ledger.flags or ledger.master_key != master_key or self._health.is_refusing:
-            ledger = self._admit(partition, ledger_id, master_key, is_recovery=is_recovery)
+        if ledger is None or ledger.flags or ledger.master_key != master_key or self.health.is_refusing:
+            ledger = self._acceptance.for_add(partition, ledger_id, master_key, is_recovery=is_recovery)
             is_known = False
         partition.active.put_run(ledger_id, entry_ids, bodies, size)
         if ledger.lac < lac:
@@ -164,7 +166,7 @@ class EntryStore:
         """Return True when no add of `size` bytes is plain, or the mix would need more than one journal's sync."""
         return (
             len(self._journals) > 1
-            or self._health.is_refusing
+            or self.health.is_refusing
             or self._journals[0].is_backlogged
             or size > limits.ADD_BYTES_MAX
             or any(partition.active.size_bytes > self._pressure_bytes_max for partition in self._partitions)
@@ -200,7 +202,7 @@ class EntryStore:
         lac = heads.check(ledger_id, [entry_id], [data])
         limits.check_add(ledger_id, len(data))
         partition = self._partition(ledger_id)
-        ledger = self._find_for_copy(partition, ledger_id, master_key)
+        ledger = self._acceptance.for_copy(partition, ledger_id, master_key)
         partition.table.disturb(ledger)
         if partition.active.size_bytes > self._flush_bytes:
             self._relieve(partition)
@@ -208,41 +210,6 @@ class EntryStore:
         ledger.lac = max(ledger.lac, lac)
         if ledger.last < entry_id and ledger.last != UNKNOWN_LAST:
             ledger.last = entry_id
-
-    def _admit(self, partition: Partition, ledger_id: LedgerId, master_key: bytes, *, is_recovery: bool) -> Ledger:
-        """Check for `add` every reason to refuse, on the slow path; return a ledger that may be written."""
-        try:
-            self._health.check_accepting()
-            if self.is_read_only and not is_recovery:
-                raise errors.BookieReadOnly("this bookie is read-only")
-        except errors.BookieReadOnly:
-            self.writes_refused += 1
-            raise
-        self._health.check_sealed()
-        ledger = partition.table.find(ledger_id)
-        partition.table.check_judgeable(ledger_id)
-        if not is_recovery:
-            self._check_examined(partition, ledger_id, ledger)
-        if ledger is not None and not ledger.allows(master_key):
-            raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
-        if ledger is not None and not is_recovery:
-            refusal = ledger.refusal()
-            if refusal is not None:
-                raise refusal
-        ledger = self._with_key(partition, ledger_id, ledger, master_key, is_journaled=True)
-        partition.table.disturb(ledger)
-        return ledger
-
-    def _check_examined(self, partition: Partition, ledger_id: LedgerId, ledger: Ledger | None) -> None:
-        """Raise UnknownLedgerState while the ledger is in doubt: a writer may do nothing to it, nor give it a key (a
-        recovery may; a fence goes before that and is told to the writer as such)."""
-        if ledger is None:
-            is_doubted = partition.table.is_doubted(ledger_id)
-        else:
-            is_doubted = ledger.flags & (DOUBT | FENCED) == DOUBT
-        if is_doubted:
-            partition.table.touch(ledger_id)
-            raise errors.UnknownLedgerState(f"this bookie has not examined yet whether it lost anything of {ledger_id}")
 
     def _relieve(self, partition: Partition) -> None:
         """Relieve a filling write cache: ask for a checkpoint;
@@ -256,8 +223,8 @@ class EntryStore:
             bound = self._alone_bytes_max  # the checkpoint that was asked for waits for other work: rows, another disk
         else:
             bound = self._cache_bytes_max
-        if partition.active.size_bytes > bound and not self._health.is_stuck:
-            self._health.room.clear()
+        if partition.active.size_bytes > bound and not self.health.is_stuck:
+            self.health.room.clear()
             self._checkpointer.request()
 
     # ---- fences and LACs -------------------------------------------------------------------------------------------
@@ -270,13 +237,13 @@ class EntryStore:
         (spec/storage.md#E2). Raises Unauthorized, BadRequest, UnknownLedgerState, StorageFailed; BookieReadOnly only
         while the journal has no space: a fence would not last.
         """
-        self._health.check_accepting()
+        self.health.check_accepting()
         partition = self._partition(ledger_id)
         before = partition.table.find(ledger_id)
         partition.table.check_judgeable(ledger_id)
         partition.table.touch(ledger_id)
         has_key = before is not None and bool(before.master_key)
-        ledger = self._with_key(partition, ledger_id, before, master_key, is_journaled=False)
+        ledger = self._acceptance.with_key(partition, ledger_id, before, master_key, is_journaled=False)
         partition.table.disturb(ledger)
         if ledger.flags & FENCED and has_key:
             self._after_journal(ledger_id, done)
@@ -292,12 +259,12 @@ class EntryStore:
         if len(body) < ledgers.EXPLICIT_LAC_MIN_SIZE or _IDS.unpack_from(body)[0] != ledger_id:
             raise errors.BadRequest(f"an explicit LAC of {len(body)} bytes that is not one of ledger {ledger_id}")
         limits.check_explicit_lac(ledger_id, len(body))
-        self._health.check_accepting()
+        self.health.check_accepting()
         partition = self._partition(ledger_id)
         found = partition.table.find(ledger_id)
         partition.table.check_judgeable(ledger_id)
-        self._check_examined(partition, ledger_id, found)
-        ledger = self._with_key(partition, ledger_id, found, master_key, is_journaled=True)
+        self._acceptance.check_examined(partition, ledger_id, found)
+        ledger = self._acceptance.with_key(partition, ledger_id, found, master_key, is_journaled=True)
         partition.table.disturb(ledger)
         before = ledger.lac
         ledger.take_lac(body)
@@ -336,7 +303,7 @@ class EntryStore:
         (spec/bp46.md#R17). Without a doubt none is missed: those that are ours are here again, or nobody named us. What
         was given up is on others' disks, and who copies here now must learn when the copies are durable.
         """
-        self._health.check_accepting()
+        self.health.check_accepting()
         self._reads.known(self._partition(ledger_id), ledger_id)
         if self._reads.may_be_lost(ledger_id):
             self._reads.check_complete(ledger_id)
@@ -441,7 +408,7 @@ class EntryStore:
         that is set. Bits are only ever added here. Ledgers never seen are made; a key that is known already is kept.
         Raises BadRequest, before anything is marked, for what no row can hold.
         """
-        self._health.check_accepting()
+        self.health.check_accepting()
         await protection.protect(self._partitions, self._number_of, wanted, epoch=epoch, flush=self._flush_index)
 
     async def doubt_below(self, bound: int, *, epoch: int) -> None:
@@ -450,7 +417,7 @@ class EntryStore:
 
         Replaces an earlier doubt with all that was examined in it.
         """
-        self._health.check_accepting()
+        self.health.check_accepting()
         await protection.begin_doubt(self._partitions, bound, epoch=epoch, flush=self._flush_index)
 
     async def settle(
@@ -461,7 +428,7 @@ class EntryStore:
 
         A key that came while a ledger was in doubt gives way to the one in `wanted`.
         """
-        self._health.check_accepting()
+        self.health.check_accepting()
         await protection.settle(self._partitions, self._number_of, wanted, examined, rest, flush=self._flush_index)
 
     @property
@@ -483,7 +450,7 @@ class EntryStore:
         try:
             await partition.index.flush()
         except BookieError as error:  # outside the checkpoint's task, and fatal like any other
-            self._health.on_trouble(error)
+            self.health.on_trouble(error)
             raise
 
     def clear_limbo(self, ledger_id: LedgerId) -> None:
@@ -497,11 +464,11 @@ class EntryStore:
 
     def delete_ledger(self, ledger_id: LedgerId) -> None:
         """Delete a ledger and its entries, durably at the next checkpoint; a crash before that brings it back, so until
-        then nothing durable is begun under its id (`_with_key`).
+        then nothing durable is begun under its id (`Acceptance.with_key`).
 
         The caller has proof that the metadata store has it no more, or has it without this bookie.
         """
-        self._health.check_alive()  # a full journal refuses no deletion: it is no record, and makes room
+        self.health.check_alive()  # a full journal refuses no deletion: it is no record, and makes room
         partition = self._partition(ledger_id)
         if partition.table.find(ledger_id) is None:
             return
@@ -543,7 +510,7 @@ class EntryStore:
     async def mark_given_up(self, ledger_ids: Iterable[LedgerId]) -> None:
         """Mark ledgers, each closed, for `give_up`: fenced for good, and what is not here of them is unknown from now
         on. Durable on return; key, fence and LAC stay. Ledgers that are not here are passed over."""
-        self._health.check_accepting()
+        self.health.check_accepting()
         await protection.mark_given_up(self._partitions, self._number_of, ledger_ids, flush=self._flush_index)
 
     def give_up(self, ledger_id: LedgerId) -> bool:
@@ -552,7 +519,7 @@ class EntryStore:
 
         CRASH: before that checkpoint the entries are back, and the mark stands. Between them is no state without mark.
         """
-        self._health.check_alive()
+        self.health.check_alive()
         partition = self._partition(ledger_id)
         ledger = partition.table.find(ledger_id)
         if ledger is None or not partition.table.is_quiet(ledger_id) or self._reads.may_be_lost(ledger_id):
@@ -578,7 +545,7 @@ class EntryStore:
 
         Raises DiskFull (nothing is lost; may be tried again) or what stopped the node.
         """
-        self._health.check_alive()
+        self.health.check_alive()
         future: asyncio.Future[None] = self._loop.create_future()
 
         def done(error: BookieError | None) -> None:
@@ -595,8 +562,8 @@ class EntryStore:
     def _on_journal_trouble(self, error: BookieError) -> None:
         """Ask for a checkpoint when a journal's disk is full, as its trim makes space. Only the first time: while disks
         stay full every refused write would ask again, so later checkpoints come once an interval."""
-        is_news = isinstance(error, errors.DiskFull) and not self._health.is_disk_full
-        self._health.on_trouble(error)
+        is_news = isinstance(error, errors.DiskFull) and not self.health.is_disk_full
+        self.health.on_trouble(error)
         if is_news:
             self._checkpointer.request()
 
@@ -606,68 +573,19 @@ class EntryStore:
     def is_read_only(self) -> bool:
         """Return True when normal adds are refused: set by hand, a disk is full, or it is this bookie's turn to be
         stopped."""
-        return self._health.is_read_only
+        return self.health.is_read_only
 
     @property
-    def why_read_only(self) -> str:
-        """Return why normal adds are refused, for a person; "" while they are taken."""
-        return self._health.why_read_only
-
-    def set_read_only(self, read_only: bool) -> None:
-        """Set the mode by hand; it stays until unset. Recovery adds and fences are still accepted."""
-        self._health.set_read_only(read_only)
-
-    def set_turn(self, is_on: bool, *, is_sealed: bool) -> None:
-        """Refuse normal adds, when `is_sealed` every add, while this bookie is to be stopped; whatever else makes it
-        read-only stays as it is."""
-        self._health.set_turn(is_on, is_sealed=is_sealed)
-
-    @property
-    def is_draining(self) -> bool:
-        return self._health.is_draining
-
-    def set_draining(self, is_draining: bool) -> None:
-        """Be read-only for the sake of a drain, or not any more, which ends its seal. Other reasons to be read-only
-        stay as they are."""
-        self._health.set_draining(is_draining)
-
-    @property
-    def is_drain_sealed(self) -> bool:
-        return self._health.is_drain_sealed
-
-    def seal_drain(self) -> None:
-        """While it drains, refuse adds of recoveries too (spec/metadata.md#M41); fences go on. Does nothing else."""
-        self._health.seal_drain()
+    def writes_refused(self) -> int:
+        """Return how many adds were refused, as we are read-only or the journal is full: their writers went on without
+        us."""
+        return self._acceptance.writes_refused
 
     def may_hold(self, ledger_id: LedgerId) -> bool:
         """Return True when this bookie knows anything of the ledger, or cannot tell, or would know it again after a
         crash."""
         is_going = ledger_id in self._partition(ledger_id).table.going
         return is_going or self.facts(ledger_id) is not None or self.is_in_doubt(ledger_id)
-
-    def usage(self) -> Usage:
-        """Return the space of all ledger directories together, as last measured (each checkpoint turn)."""
-        return self._health.usage
-
-    def ledger_room(self) -> tuple[int, int]:
-        """Return (bytes taken, bytes that may be taken before this bookie turns read-only) of all ledger directories,
-        as last measured; (-1, -1) before, and while one of them does not say."""
-        found = [self._health.disks.get(directory) for directory in self.options.ledger_dirs]
-        usages = [usage for usage in found if usage is not None]
-        if len(usages) < len(found):
-            return -1, -1
-        kept = 1 - self.options.disk_used_max
-        room = sum(max(0, int(usage.free_bytes - kept * usage.total_bytes)) for usage in usages)
-        return sum(usage.total_bytes - usage.free_bytes for usage in usages), room
-
-    def disk_usage(self, number: int) -> Usage:
-        """Return the space of one ledger directory's disk, as last measured."""
-        return self._health.disks.get(self.options.ledger_dirs[number], Usage(0, 0))
-
-    @property
-    def disks(self) -> Mapping[str, Usage]:
-        """Return the space of each directory's disk, as last measured."""
-        return self._health.disks
 
     @property
     def journaled(self) -> tuple[JournalPosition, ...]:
@@ -692,15 +610,15 @@ class EntryStore:
     @property
     def is_congested(self) -> bool:
         """Return True while adds arrive faster than the disk takes them: stop reading sockets and await `room`."""
-        return not self._health.room.is_set()
+        return not self.health.room.is_set()
 
     async def room(self) -> None:
         """Wait until `is_congested` is False."""
-        await self._health.room.wait()
+        await self.health.room.wait()
 
     async def _after_checkpoint(self) -> None:
         self.stats.cache_bytes = sum(partition.active.size_bytes for partition in self._partitions)
-        if await self._health.measure():
+        if await self.health.measure():
             self._checkpointer.request()
 
     # ---- life -----------------------------------------------------------------------------------------------------
@@ -721,7 +639,7 @@ class EntryStore:
         """Stop the node when one of our tasks ends by a defect: neither by `close` nor by trouble that it reported."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._health.on_trouble(
+            self.health.on_trouble(
                 error
                 if isinstance(error, BookieError) and not isinstance(error, errors.DiskFull)
                 else errors.DiskFailed(f"{task.get_name()} died: {error!r}")
@@ -730,22 +648,22 @@ class EntryStore:
     async def close(self) -> bool:
         """Flush and close. Return True when everything ever accepted is durable:
         the DIRTY marker may be removed then."""
-        self._health.stop()
+        self.health.stop()
         checkpoints, *journals = self._tasks
         for journal in self._journals:
             journal.stop()
-        if self._health.failure is None:
+        if self.health.failure is None:
             await asyncio.wait(journals)
         self._checkpointer.stop()
-        if self._health.failure is None:
+        if self.health.failure is None:
             await asyncio.wait([checkpoints])
-        is_clean = self._health.failure is None and all(partition.is_clean for partition in self._partitions)
+        is_clean = self.health.failure is None and all(partition.is_clean for partition in self._partitions)
         await self._let_go()
         return is_clean
 
     async def abandon(self) -> None:
         """Close without flushing, which leaves what a crash would leave. For a node that failed, and for tests."""
-        self._health.stop()
+        self.health.stop()
         await self._let_go()
 
     async def _let_go(self) -> None:
@@ -771,71 +689,6 @@ class EntryStore:
 
     def _journal(self, ledger_id: LedgerId) -> JournalWriter:
         return self._journals[ledger_id % len(self._journals)]
-
-    def _with_key(
-        self,
-        partition: Partition,
-        ledger_id: LedgerId,
-        ledger: Ledger | None,
-        master_key: bytes,
-        *,
-        is_journaled: bool,
-    ) -> Ledger:
-        """Return `ledger`, which the table has just found or not, with its key checked; create it, or add its key, when
-        needed. Raises Unauthorized, BookieReadOnly where the journal has no space for a new key, and TooManyRequests
-        while a crash would bring back another ledger of this id.
-
-        `is_journaled`: a new key goes into the journal first; the record that follows makes both durable together.
-        """
-        if ledger_id < 0:
-            raise errors.BadRequest(f"ledger id {ledger_id} is negative")
-        if ledger is not None and not ledger.allows(master_key):
-            raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
-        if ledger_id in partition.table.going:
-            # CRASH: what is acknowledged now would stand beside the entries that come back.
-            if partition.table.going.hasten():
-                self._checkpointer.request()
-            raise errors.TooManyRequests(f"a ledger {ledger_id} was deleted here, not durably yet; try again")
-        if ledger is not None and (ledger.master_key or not master_key):
-            return ledger
-        limits.check_master_key(ledger_id, master_key)  # a new one; what is known already has its place in a row
-        self._health.check_accepting()  # a full journal takes no key, nor anything before it was resumed
-        if ledger is None:
-            self._make_room_for_facts(partition)
-            ledger = partition.table.create(ledger_id, master_key)
-        else:
-            ledger.master_key = master_key
-            partition.table.changed(ledger)
-        if is_journaled:
-            self._keys_on_the_way[ledger_id] = master_key
-            done = partial(self._key_arrived, ledger_id)
-            self._journal(ledger_id).put(journal_format.KEY, ledger_id, journal_format.NO_ENTRY, master_key, done)
-        return ledger
-
-    def _key_arrived(self, ledger_id: LedgerId, error: BookieError | None) -> None:
-        """Note that the journal has the key; none follows it, as no ledger is made again under an id before what was
-        put for it is durable. After an error nothing is acknowledged before a checkpoint has it."""
-        del self._keys_on_the_way[ledger_id]
-
-    def _find_for_copy(self, partition: Partition, ledger_id: LedgerId, master_key: bytes) -> Ledger:
-        """Find the ledger, then do as `_with_key`. For a quarantined ledger the key that comes with a verified
-        copy is the right one."""
-        ledger = partition.table.find(ledger_id)
-        if ledger is not None and ledger_id in partition.table.quarantined and not ledger.allows(master_key):
-            limits.check_master_key(ledger_id, master_key)
-            ledger.master_key = master_key
-            partition.table.changed(ledger)
-        # The key is on its way to the journal before a client's add finds the ledger known: that add waits for it.
-        return self._with_key(partition, ledger_id, ledger, master_key, is_journaled=True)
-
-    def _make_room_for_facts(self, partition: Partition) -> None:
-        """Bound the ledgers without a row: none can leave memory before a checkpoint, and a client that may add can
-        create any number. Raises TooManyRequests when checkpoints do not keep up with new ones."""
-        count = len(partition.table.dirty)
-        if count > self.options.ledgers_dirty_max:
-            raise errors.TooManyRequests(f"{count} new ledgers wait for a checkpoint; try again")
-        if count == self.options.ledgers_dirty_max // 2:
-            self._checkpointer.request()
 
     def _after_journal(self, ledger_id: LedgerId, done: Completion) -> None:
         if not self._journal(ledger_id).after_pending(done):

@@ -79,7 +79,7 @@ class Compactor:
             done.refused = "a ledger directory has failed: nothing is rewritten until a restart"
             return done
         for partition in self._store.partitions:
-            disk = self._store.disk_usage(partition.number)
+            disk = self._store.health.disk_usage(partition.number)
             warn, full = self._store.options.disk_used_warn, self._store.options.disk_used_max
             refusal = plan.refusal(kind, disk, warn=warn, full=full, is_forced=is_forced, options=self._options)
             if refusal:
@@ -88,7 +88,7 @@ class Compactor:
             for usage in plan.candidates(await survey.survey(partition), rule.threshold):
                 if until_ns is not None and self._clock.monotonic_ns() >= until_ns:
                     return done
-                if plan.fits(usage, self._store.disk_usage(partition.number), full=full):
+                if plan.fits(usage, self._store.health.disk_usage(partition.number), full=full):
                     await self._compact_or_keep(partition, usage, done)
         return done
 

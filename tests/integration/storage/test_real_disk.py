@@ -57,7 +57,7 @@ def test_entries_facts_and_runs_come_back_from_disk(tmp_path: Path) -> None:
             assert facts is not None
             assert facts.is_fenced
             assert [ledger async for ledger in store.ledgers()] == [1, 2, 3]
-            assert store.usage().total_bytes > 0
+            assert store.health.usage.total_bytes > 0
             await store.close()
 
     asyncio.run(first())

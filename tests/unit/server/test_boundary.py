@@ -63,6 +63,10 @@ class Broken:
         self.options = store.options
         self.is_read_only = False
 
+    @property
+    def health(self) -> Any:
+        raise self._error("ours")
+
     def watch_lac(self, ledger_id: LedgerId, callback: Any) -> Callable[[], None]:
         return lambda: None
 

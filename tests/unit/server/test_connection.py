@@ -207,7 +207,7 @@ async def test_adds_that_must_be_handled_one_by_one_leave_the_others_their_turns
     ]
     if kind == "one of them wrong":
         adds[-1].body = server_support.body(count, ledger_id=7)
-    store.set_read_only(kind == "refused")
+    store.health.set_read_only(kind == "refused")
     stream = ScriptedStream([chunk(*adds)])
     serve(asker, store, stream)
     refused = most = handled = 0

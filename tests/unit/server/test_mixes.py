@@ -86,7 +86,7 @@ def outcome(asked: list[Add], storage: StorageOptions, *, together: bool, read_o
 
     async def story(asker: Asker, store: EntryStore) -> None:
         await prepare(asker, store)
-        store.set_read_only(read_only)
+        store.health.set_read_only(read_only)
         found.append(await told(asker, asked, together=together))
         for ledger_id in LEDGERS:
             facts = store.facts(ledger_id)

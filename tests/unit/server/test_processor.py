@@ -144,7 +144,7 @@ async def test_a_read_only_bookie_refuses_adds_and_explicit_lacs_but_reads_and_f
     asker: Asker, store: EntryStore
 ) -> None:
     await asker.add(0)
-    store.set_read_only(True)
+    store.health.set_read_only(True)
 
     assert (await asker.add(1)).status is Status.EREADONLY
     lac = await asker.ask(WriteLacRequest(0, 3, LEDGER, 0, KEY, DIGEST.seal_lac(LEDGER, 0)))
@@ -166,7 +166,7 @@ async def test_a_read_only_bookie_refuses_adds_and_explicit_lacs_but_reads_and_f
 async def test_a_read_only_bookie_stores_only_what_recovers_a_ledger(
     asker: Asker, store: EntryStore, *, is_recovery: bool, is_high_priority: bool, status: Status
 ) -> None:
-    store.set_read_only(True)
+    store.health.set_read_only(True)
 
     answer = await asker.add(0, is_recovery=is_recovery, is_high_priority=is_high_priority)
 
@@ -575,7 +575,7 @@ async def test_the_list_of_entries_tells_the_runs(asker: Asker, store: EntryStor
 
 @story(server_support.run)
 async def test_bookie_info_tells_what_was_asked_for(asker: Asker, store: EntryStore) -> None:
-    usage = store.usage()
+    usage = store.health.usage
     both = await asker.ask(BookieInfoRequest(0, 3, 3))
     neither = await asker.ask(BookieInfoRequest(0, 3, 0))
 
@@ -585,8 +585,8 @@ async def test_bookie_info_tells_what_was_asked_for(asker: Asker, store: EntrySt
 
 @story(server_support.run)
 async def test_a_bookie_knows_what_its_ledgers_take_and_may_take(asker: Asker, store: EntryStore) -> None:
-    usage = store.usage()
-    used, room = store.ledger_room()
+    usage = store.health.usage
+    used, room = store.health.ledger_room()
 
     kept = (1 - store.options.disk_used_max) * usage.total_bytes
     assert used == usage.total_bytes - usage.free_bytes

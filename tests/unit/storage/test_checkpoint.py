@@ -312,7 +312,7 @@ async def test_above_the_threshold_the_bookie_is_read_only_until_it_is_below_the
                 await bench.put_all(store, 8, [0], is_recovery=True)
                 await store.flush()
                 assert store.is_read_only == is_read_only, f"{path} at {used}"
-                assert store.disks[path].used_share == pytest.approx(used, abs=0.01)
+                assert store.health.disks[path].used_share == pytest.approx(used, abs=0.01)
                 if is_read_only:
                     with pytest.raises(errors.BookieReadOnly):
                         put(store, 7, 0)

@@ -154,7 +154,7 @@ def test_a_directory_that_refuses_writes_makes_the_bookie_read_only_and_it_serve
                 await store.flush()
 
             assert store.is_read_only
-            assert store.why_read_only == "a ledger directory failed; a restart looks at it anew"
+            assert store.health.why_read_only == "a ledger directory failed; a restart looks at it anew"
             assert not bench.failures
             with pytest.raises(errors.BookieReadOnly):
                 put(store, 2, 6)
@@ -201,7 +201,7 @@ def test_a_directory_that_fails_is_told_of_in_the_turn_in_which_another_one_is_s
             with pytest.raises(errors.OutOfResources):
                 await store.flush()
 
-            assert store.why_read_only == "a ledger directory failed; a restart looks at it anew"
+            assert store.health.why_read_only == "a ledger directory failed; a restart looks at it anew"
             assert not bench.failures
             faults.fails_at_write = 0
 
@@ -466,7 +466,7 @@ def test_a_bookie_is_read_only_while_its_journal_takes_nothing_whatever_its_disk
                 with pytest.raises(errors.DiskFull):
                     await store.flush()
                 assert store.is_read_only
-                assert "a write to /journal/current waits for space" in store.why_read_only
+                assert "a write to /journal/current waits for space" in store.health.why_read_only
 
             faults.fails_at_write = 0
             await store.flush()

@@ -43,8 +43,8 @@ async def test_who_reads_is_not_made_to_wait_while_a_checkpoint_waits_for_space(
         bench.fill("/ledgers")
         end = await recover_until_refused(store, bench, 3)
         await bench.simulation.until(lambda: store.is_read_only, "read-only")
-        await bench.simulation.until(lambda: "waits for space: free some" in store.why_read_only, "what waits")
-        assert "a write to /ledgers" in store.why_read_only
+        await bench.simulation.until(lambda: "waits for space: free some" in store.health.why_read_only, "what waits")
+        assert "a write to /ledgers" in store.health.why_read_only
 
         end = await recover_until_refused(store, bench, end)
         assert 100 < end < 1_000
@@ -362,17 +362,17 @@ async def test_a_file_system_that_is_enlarged_under_a_full_bookie_is_used_withou
         await bench.put_all(store, 8, [0], is_recovery=True)
         await store.flush()
         assert store.is_read_only
-        told = store.why_read_only
+        told = store.health.why_read_only
         assert "/ledgers was more than 80% full (diskUsageThreshold)" in told
         volume.used_bytes = 750_000
         await store.flush()
-        assert store.why_read_only == told  # reports are compared: no figure that moves is in it
+        assert store.health.why_read_only == told  # reports are compared: no figure that moves is in it
 
         volume.total_bytes = 2_000_000
         await bench.simulation.until(lambda: not store.is_read_only, "writable")
-        assert store.why_read_only == ""
+        assert store.health.why_read_only == ""
 
-        assert store.disks["/ledgers"].total_bytes == 2_000_000
+        assert store.health.disks["/ledgers"].total_bytes == 2_000_000
         await bench.put_all(store, 7, [0])
 
     await bench.life(work)

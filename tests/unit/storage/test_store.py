@@ -131,9 +131,9 @@ async def test_no_add_is_plain_while_the_store_refuses_or_its_ledger_is_fenced(b
     async def work(store: EntryStore) -> None:
         await bench.put_all(store, 7, [0])
         assert is_plain(store, 7, 1)
-        store.set_read_only(True)
+        store.health.set_read_only(True)
         assert not is_plain(store, 7, 1)
-        store.set_read_only(False)
+        store.health.set_read_only(False)
         assert is_plain(store, 7, 1)
         await bench.fence(store, 7)
         assert not is_plain(store, 7, 1)
@@ -492,14 +492,14 @@ async def test_runs_join_what_is_on_disk_and_in_the_caches(bench: Bench) -> None
 @story(run)
 async def test_a_read_only_store_takes_recovery_adds_and_fences(bench: Bench) -> None:
     async def work(store: EntryStore) -> None:
-        store.set_read_only(True)
+        store.health.set_read_only(True)
 
         with pytest.raises(errors.BookieReadOnly):
             put(store, 7, 0)
         assert store.facts(LEDGER) is None
         await bench.put_all(store, 7, [0], is_recovery=True)
         await bench.fence(store, 7)
-        store.set_read_only(False)
+        store.health.set_read_only(False)
         await bench.put_all(store, 8, [0])
 
     await bench.life(work)
@@ -510,15 +510,15 @@ async def test_a_store_before_its_end_takes_no_recovery_adds_and_still_fences(be
     """spec/operator.md#Q12: what came after the last flush would rest on the one at SIGTERM alone."""
 
     async def work(store: EntryStore) -> None:
-        store.set_turn(True, is_sealed=False)
+        store.health.set_turn(True, is_sealed=False)
         await bench.put_all(store, 7, [0], is_recovery=True)
-        store.set_turn(True, is_sealed=True)
+        store.health.set_turn(True, is_sealed=True)
 
         with pytest.raises(errors.StorageFailed) as refused:
             put(store, 7, 1, is_recovery=True)
         assert refused.value.retryable, "the client asks others, and this one later"
         await bench.fence(store, 7)
-        store.set_turn(False, is_sealed=False)
+        store.health.set_turn(False, is_sealed=False)
         await bench.put_all(store, 7, [1], is_recovery=True)
 
     await bench.life(work)
@@ -529,21 +529,21 @@ async def test_a_drain_seals_the_store_against_recoveries_too_until_it_is_cancel
     """spec/metadata.md#M41: what a recovery sends after the last look nobody would move."""
 
     async def work(store: EntryStore) -> None:
-        store.seal_drain()
+        store.health.seal_drain()
         await bench.put_all(store, 7, [0], is_recovery=True)  # nothing drains: nothing is sealed
-        store.set_draining(True)
+        store.health.set_draining(True)
         await bench.put_all(store, 7, [1], is_recovery=True)
-        store.seal_drain()
-        store.set_draining(True)  # another order of the same drain
-        store.set_turn(True, is_sealed=True)
-        store.set_turn(False, is_sealed=False)
+        store.health.seal_drain()
+        store.health.set_draining(True)  # another order of the same drain
+        store.health.set_turn(True, is_sealed=True)
+        store.health.set_turn(False, is_sealed=False)
 
         with pytest.raises(errors.StorageFailed, match="leaves the fleet") as refused:
             put(store, 7, 2, is_recovery=True)
         assert refused.value.retryable, "a recovery chooses another bookie"
         await bench.fence(store, 7)
         assert (store.may_hold(LedgerId(7)), store.may_hold(LedgerId(8))) == (True, False)
-        store.set_draining(False)
+        store.health.set_draining(False)
         await bench.put_all(store, 7, [2], is_recovery=True)
 
     await bench.life(work)

@@ -654,13 +654,13 @@ async def test_while_clients_wait_for_room_nothing_is_copied(bench: Bench) -> No
     async def work(store: EntryStore) -> None:
         await half_dead_logs(bench, store)
         reads = with_failing(store, errors.CorruptFile("its removal"), lambda asked: False)
-        store._health.room.clear()
+        store.health.room.clear()
 
         copying = asyncio.ensure_future(compactor(bench, store).compact(Kind.MINOR))
         await bench.simulation.loop.sleep_ns(10**8)
         assert store.is_congested
         assert reads.asked == []
-        store._health.room.set()
+        store.health.room.set()
         await copying
 
         assert len(reads.asked) == 2
