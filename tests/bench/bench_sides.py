@@ -76,6 +76,7 @@ _OURS = {
 KINDS: dict[str, Kind] = {
     **_OURS,
     "official": Kind(is_official=True),
+    "official-unjournaled": Kind(is_official=True, settings={"journalWriteData": "false"}),
     "official-three": Kind(bookies=3, is_official=True),
     "official-compacting": Kind(is_official=True, settings=COMPACTING),
     # Its DbLedgerStorage has no check: `localScrubInterval` finds nothing to do there.
