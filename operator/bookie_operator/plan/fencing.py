@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from bookie.ports.admin import Aside
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationSpec, OperationType
-from bookie_operator.plan import doors, hibernation, operation_queue, rollout, turns
+from bookie_operator.plan import doors, hibernation, operation_queue, stop_gates, turns
 from bookie_operator.plan.actions import SetAside, StopBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.operation_queue import Said
@@ -79,7 +79,7 @@ def own_hindrance(one: Assessed) -> str:
         return f"the release of {one.case.name} cannot be kept out of service: update its image"
     if one.leaving is not None:
         return f"{one.case.name} leaves the fleet ({one.leaving.state.value})"
-    return "; ".join(rollout.kept_by_its_volumes(one)) if stops(one) else ""
+    return "; ".join(stop_gates.kept_by_its_volumes(one)) if stops(one) else ""
 
 
 def with_order(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout) -> Rollout:
@@ -243,7 +243,7 @@ def _hindrances(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -
         yield seen.record_problem
     if why := turns.in_the_way(seen, fleet, Work.ROLLOUT, one.case.name):
         yield why
-    yield from rollout.missed_beside(seen, fleet, one)
+    yield from stop_gates.missed_beside(seen, fleet, one)
 
 
 def _withdrawn(seen: Observation, one: Assessed) -> Aside | None:

@@ -23,7 +23,7 @@ from bookie_operator.model import names
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.status import BookieClusterStatus, Departure, HibernationState, HibernationStatus
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import doors, gates, rollout, turns
+from bookie_operator.plan import doors, gates, rollout, stop_gates, turns
 from bookie_operator.plan.actions import Apply, DeleteChild, FlushBookie, ResumeBookie, ScalePool, StopFleet
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed
@@ -136,7 +136,7 @@ def _unready(seen: Observation, one: Assessed, sets: Mapping[str, Manifest]) -> 
     case, report, expected = one.case, one.case.report, seen.cluster.status.instance_id
     if case.pod is not None and _set_of(one, sets) is None:
         yield f"no StatefulSet runs pod {case.name}: wait until there is one, or delete the pod"
-    elif why := rollout.unproven(one, may_be_read_only=True) or case.goes:
+    elif why := stop_gates.unproven(one, may_be_read_only=True) or case.goes:
         yield why
     elif report is not None and report.operator_epoch_seen > seen.leadership.epoch:
         yield f"{case.name} has seen a newer operator (epoch {report.operator_epoch_seen})"

@@ -47,6 +47,7 @@ from bookie_operator.plan import (
     operation_queue,
     replacing,
     rollout,
+    stop_gates,
     volume_replacement,
 )
 from bookie_operator.plan.observation import Observation
@@ -110,7 +111,7 @@ def _own_hindrance(seen: Observation, fleet: tuple[Assessed, ...], operation: Bo
     if one is None or not one.case.is_desired or operation.spec is None:
         return ""
     if operation.spec.type is OperationType.RESTART and _is_to_stop(operation, one):
-        return "; ".join(rollout.kept_by_its_volumes(one))
+        return "; ".join(stop_gates.kept_by_its_volumes(one))
     if operation.spec.type is OperationType.FENCE:
         return fencing.own_hindrance(one)
     if operation.spec.type is OperationType.REPLACE_VOLUME and volume_replacement.is_to_go(operation, one):
@@ -279,9 +280,9 @@ def _tell_restart(looked: Pass, operation: BookieOperation, one: Assessed) -> Sa
     if _is_to_stop(operation, one):
         if is_turn:
             return OperationPhase.RUNNING, f"the bookie stops. {looked.rolled.status.waiting_for or ''}".rstrip(". ")
-        why = "; ".join(rollout.kept_by_its_volumes(one)) or looked.rolled.restart_waits_for or "the next pass"
+        why = "; ".join(stop_gates.kept_by_its_volumes(one)) or looked.rolled.restart_waits_for or "the next pass"
         return OperationPhase.QUEUED, f"waits for: {why}"
-    why = rollout.unproven(one, may_be_read_only=True)
+    why = stop_gates.unproven(one, may_be_read_only=True)
     if why or is_turn:
         return OperationPhase.RUNNING, why or looked.rolled.status.waiting_for or "the turn of this bookie ends"
     assert one.case.pod is not None
@@ -293,7 +294,7 @@ def _tell_fence(looked: Pass, operation: BookieOperation, one: Assessed) -> Said
 
 
 def _tell_replace(looked: Pass, operation: BookieOperation, one: Assessed) -> Said:
-    return replacing.tell(looked.fleet, operation, one, rollout.unproven(one, may_be_read_only=True))
+    return replacing.tell(looked.fleet, operation, one, stop_gates.unproven(one, may_be_read_only=True))
 
 
 def _tell_volume(looked: Pass, operation: BookieOperation, one: Assessed) -> Said:

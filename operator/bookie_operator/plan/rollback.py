@@ -17,7 +17,7 @@ from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import BookieClusterSpec
 from bookie_operator.model.status import CHANGED_MAX, FailedRollout, LastGood
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import ephemeral, revisions, rollout
+from bookie_operator.plan import ephemeral, revisions, rollout, stop_gates
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.rollout import Rollout
 from bookie_operator.plan.stages import Assessed
@@ -89,7 +89,7 @@ def _is_proven(seen: Observation, fleet: tuple[Assessed, ...], rolled: Rollout) 
     if rolled.is_going_on or rolled.halted or not desired:
         return False
     return all(
-        not rollout.unproven(one)
+        not stop_gates.unproven(one)
         and (revisions.runs_what_is_said(seen, one.case) or revisions.has_taken_all(seen, one.case))
         for one in desired
     )

@@ -22,7 +22,7 @@ A workflow that is new joins in one of three ways. The first two need nothing he
 - a pod that ends and comes back with the same claims asks the roll-out: `rollout.decide(restart=..., to_start=...)`;
 - a bookie that goes for good, or for a new life after its ledgers were moved away, goes through `plan/leaving.py`;
 - any other gets a member of `Work`, its stored turn in `_taken`, asks `in_the_way` (with the gates of
-  `rollout.closed_gates`) before it begins and before each further step, is decided in `plan/fleet.py` one after the
+  `stop_gates.closed`) before it begins and before each further step, is decided in `plan/fleet.py` one after the
   other (what it began is in the status that the next one sees), and gives its stop to `at_most_one` there.
 """
 

@@ -21,7 +21,7 @@ from bookie.ports.admin import StorageReport
 from bookie_operator.evidence.facts import VolumeCase
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationType
 from bookie_operator.model.status import ClosedGate
-from bookie_operator.plan import fencing, gates, lost_node, operation_queue, rollout
+from bookie_operator.plan import fencing, gates, lost_node, operation_queue, rollout, stop_gates
 from bookie_operator.plan.actions import DeleteChild, StopBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.operation_queue import Said
@@ -96,7 +96,7 @@ def tell(
         if is_turn and not why:
             return OperationPhase.RUNNING, f"the bookie stops. {rolled.status.waiting_for or ''}".rstrip(". ")
         return OperationPhase.QUEUED, f"waits for: {why or rolled.restart_waits_for or 'the next pass'}"
-    if why := rollout.unproven(one, may_be_read_only=True):
+    if why := stop_gates.unproven(one, may_be_read_only=True):
         waits = "; ".join(f"{gate.name}: {gate.message}" for gate in closed)
         return OperationPhase.RUNNING, f"{why}; waits for: {waits}" if waits else why
     if is_turn:

@@ -11,7 +11,7 @@ from bookie_operator import discover
 from bookie_operator.evidence.facts import BookieCase, ClaimFacts, VolumeCase
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationStatus
 from bookie_operator.model.status import BookieClusterStatus, Departure, LeavingStatus, PoolStatus
-from bookie_operator.plan import fleet, rebuild, replacing, rollout
+from bookie_operator.plan import fleet, rebuild, replacing, stop_gates
 from bookie_operator.plan.stages import Assessed, Stage
 
 A, B, C = (f"ledgers-zone-{zone}-0" for zone in "abc")
@@ -95,7 +95,7 @@ def assessed(name: str = A, state: Departure | None = None, *, rebuilds: bool = 
 
 
 def said(one: Assessed, *others: Assessed, operation: BookieOperation | None = None) -> "tuple[OperationPhase, str]":
-    unproven = rollout.unproven(one, may_be_read_only=True)
+    unproven = stop_gates.unproven(one, may_be_read_only=True)
     return replacing.tell((one, *others), operation or asks(created_ms=make.NOW_MS), one, unproven)
 
 

@@ -26,7 +26,7 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.model.storage import VolumeSpec
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import ephemeral, fleet, leaving, rollout
+from bookie_operator.plan import ephemeral, fleet, leaving, rollout, stop_gates
 from bookie_operator.plan.actions import ResumeBookie, StopBookie
 from bookie_operator.plan.gates import DAY_MS
 from bookie_operator.plan.observation import Hindrance, Leadership, Observation
@@ -999,9 +999,9 @@ def test_only_our_own_bookies_that_are_registered_as_writable_make_up_for_one_th
 def test_whoever_leaves_closes_the_gates_of_every_stop() -> None:
     cases = drained(seen(), LAST)
 
-    assert [why for why in rollout.closed_gates(seen(), cases, cases[0]) if f"while {LAST} leaves" in why]
-    assert [why for why in rollout.missed_beside(seen(), cases, cases[0]) if f"while {LAST} leaves" in why]
-    assert not list(rollout.missed_beside(seen(), drained(seen()), cases[0]))
+    assert [why for why in stop_gates.closed(seen(), cases, cases[0]) if f"while {LAST} leaves" in why]
+    assert [why for why in stop_gates.missed_beside(seen(), cases, cases[0]) if f"while {LAST} leaves" in why]
+    assert not list(stop_gates.missed_beside(seen(), drained(seen()), cases[0]))
 
 
 def set_aside(case: BookieCase) -> BookieCase:
