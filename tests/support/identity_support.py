@@ -34,7 +34,7 @@ class Secrets:
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         raise AssertionError
 
-    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+    async def create(self, manifest: Manifest) -> Manifest:
         raise AssertionError
 
     async def merge(self, manifest: Manifest) -> Manifest:

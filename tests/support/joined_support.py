@@ -72,8 +72,8 @@ class FatedServer:
     async def apply(self, manifest: Manifest, **how: Any) -> Manifest:
         return await self._write(self._world.apply(manifest, **how), f"apply {manifest['kind']}")
 
-    async def create(self, manifest: Manifest, **how: Any) -> Manifest:
-        return await self._write(self._world.create(manifest, **how), f"create {manifest['kind']}")
+    async def create(self, manifest: Manifest) -> Manifest:
+        return await self._write(self._world.create(manifest), f"create {manifest['kind']}")
 
     async def merge(self, manifest: Manifest) -> Manifest:
         return await self._write(self._world.merge(manifest), f"merge {manifest['kind']}")

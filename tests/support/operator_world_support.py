@@ -70,7 +70,7 @@ GENERATED = (names.KIND, names.OPERATION_KIND, "StatefulSet", "Deployment", "Job
 ANNOTATIONS_BYTES_MAX, DATA_BYTES_MAX, OBJECT_BYTES_MAX = 256 * 1024, 1024 * 1024, 1536 * 1024
 
 
-CREATED = "(Update)"  # to an API server, who creates an object is another manager of fields than who applies it
+POSTED = "(Update)"  # to an API server, who posts an object is another manager of its fields than who applies it
 
 
 def as_it_is(manifest: Manifest) -> Manifest:
@@ -452,7 +452,7 @@ class World:
             wanted = metadata.get(precondition)
             found = live["metadata"][precondition] if live is not None else ""
             # What is not there is made, also where a version is given (as seen on an API server of 1.34).
-            if wanted and found != wanted and (live is not None or precondition == "uid"):
+            if wanted not in (None, "", "0") and found != wanted and (live is not None or precondition == "uid"):
                 raise KubeError(f"apply {kind} {metadata['name']}", 409, f"{precondition} is another one")
         if live is not None and "spec" in manifest:
             self._check_change(live, manifest)
@@ -492,19 +492,20 @@ class World:
             if wanted < asked and wanted <= has:
                 raise KubeError(f"apply {kind} {name}", 422, "field can not be less than status.capacity")
 
-    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+    async def create(self, manifest: Manifest) -> Manifest:
         kind, metadata = manifest["kind"], manifest["metadata"]
         self._check(kind)
         _check_size(manifest)
         self.before_write(kind, metadata["name"])
         if (kind, metadata["name"]) in self.objects:
             raise KubeError("create", 409, "exists")
-        if not manager:
-            return self.put(manifest)
-        self.writes.append(f"{kind}/{metadata['name']}")
+        return self.put(manifest)
+
+    def posted(self, manifest: Manifest, manager: str) -> Manifest:
+        """Put a child as operators made it until 03210ed7: by a POST."""
         fields = {"managedFields": [{"manager": manager, "operation": "Update"}]}
-        stored = self.put(self.admit(_copy(manifest | {"metadata": metadata | fields})))
-        self.managed[stored["metadata"]["uid"], f"{manager} {CREATED}"] = _copy(manifest)
+        stored = self.put(manifest | {"metadata": manifest["metadata"] | fields})
+        self.managed[stored["metadata"]["uid"], f"{manager} {POSTED}"] = _copy(manifest)
         return stored
 
     async def merge(self, manifest: Manifest) -> Manifest:
@@ -517,8 +518,8 @@ class World:
         self.writes.append(f"{kind}/{metadata['name']} fields")
         uid = live["metadata"]["uid"]
         for one in metadata["managedFields"]:
-            if one["operation"] == "Apply" and (uid, f"{one['manager']} {CREATED}") in self.managed:
-                self.managed[uid, one["manager"]] = self.managed.pop((uid, f"{one['manager']} {CREATED}"))
+            if one["operation"] == "Apply" and (uid, f"{one['manager']} {POSTED}") in self.managed:
+                self.managed[uid, one["manager"]] = self.managed.pop((uid, f"{one['manager']} {POSTED}"))
         return self.put(live | {"metadata": live["metadata"] | {"managedFields": metadata["managedFields"]}})
 
     async def replace(self, manifest: Manifest) -> Manifest:

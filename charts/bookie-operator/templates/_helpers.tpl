@@ -60,7 +60,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
   resources: [persistentvolumeclaims] # patch: annotations, a larger size, an owner (deletionPolicy); delete: of a lost node, of who left or never lived
   verbs: [list, watch, patch, delete]
 - apiGroups: [""]
-  resources: [secrets] # apply is patch, and create by the same name
+  resources: [secrets] # apply is patch, and create of what is not there, here by the same name
   resourceNames: [bookie-admin-certificates, bookie-data-certificates]
   verbs: [get, create, patch]
 - apiGroups: [events.k8s.io]

@@ -125,13 +125,8 @@ class Executor:
             return None
         self._hand.may_write()
         try:
-            if live is None:
-                await self._hand.kube.create(wanted)
-            else:
-                # CRASH: only over what this pass has read; somebody else's newer record is not written over.
-                version = live["metadata"]["resourceVersion"]
-                wanted = wanted | {"metadata": wanted["metadata"] | {"resourceVersion": version}}
-                await self._hand.kube.apply(wanted, manager=names.MANAGER)
+            # CRASH: only over what this pass has read; somebody else's newer record is not written over.
+            await self._hand.kube.apply(manifests.over(wanted, live), manager=names.MANAGER)
         except KubeError as error:
             return obstacle(step, error, f"keep the record in ConfigMap {names.record(cluster.name)}")
         self._hand.after_write("record")

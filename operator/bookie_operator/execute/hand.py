@@ -19,8 +19,6 @@ from bookie_operator.plan.children import Obstacle
 # How long a bookie refuses writes when it hears no more: longer than a flush may take, and renewed by each.
 _TURN_MS = 90_000
 assert _TURN_MS > 2 * FLUSH_DEADLINE_S * 1_000
-# Before the first write to etcd: no object has it. "0" would stand for any version.
-_VERSION_OF_NOTHING = "1"
 
 
 class LostLease(BookieError):
@@ -62,13 +60,9 @@ class Hand:
         """Apply over exactly the object that was seen (`live`); where there was none, make it. What somebody else has
         put there since is not taken: a conflict (spec/operator.md#I4). The caller has asked `may_write`. Raises
         KubeError."""
-        if live is None and manifest["kind"] != "Secret":
-            return await self.kube.create(manifest, manager=manager)
         if live is None:
-            # Secrets are ours by name alone, and a POST, which names nothing in its path, is refused (403). An apply of
-            # what is not there is a create by name; over what is there by now this version is another one (409).
-            absent = {"resourceVersion": _VERSION_OF_NOTHING}
-            return await self.kube.apply(manifest | {"metadata": manifest["metadata"] | absent}, manager=manager)
+            return await self.kube.apply(manifests.over(manifest, None), manager=manager)
+        # Until 03210ed7 (28 November 2026) children were made by a POST. This may go when no object of then is left.
         if (handed := manifests.handed_to_applies(live, manager)) is not None:
             await self.kube.merge(handed)
             self.after_write(f"fields of {live['kind']} {live['metadata']['name']}")

@@ -7,6 +7,9 @@ from bookie_operator.model.operation import BookieOperation, OperationStatus
 from bookie_operator.model.status import BookieClusterStatus
 from bookie_operator.plan.actions import Apply, MarkClaim, OwnClaim, ResizeClaim, ScalePool
 
+# Before the first write to etcd: no object has it. "0" would stand for any version.
+_VERSION_OF_NOTHING = "1"
+
 
 def manager(action: Apply | MarkClaim | OwnClaim | ScalePool) -> str:
     """Return in whose name `action` is applied."""
@@ -58,10 +61,22 @@ def resized(namespace: str, action: ResizeClaim) -> Manifest:
     }
 
 
-def handed_to_applies(live: Manifest, manager: str) -> Manifest | None:
-    """Return what makes the fields with which `manager` created `live` fields that it applies; None where they are.
+def over(manifest: Manifest, live: Manifest | None) -> Manifest:
+    """Return `manifest`, to be applied over exactly the version that was seen (`live`); where there was none, it is
+    made, and what is there by now has another version (409).
 
-    To an API server the two are different managers of fields: what a child was created with would stay in it when it is
+    Not by a POST: that names nothing in its path, so no right by name allows it (Secrets), and to an API server who
+    posts an object is another manager of its fields than who applies it.
+    """
+    version = live["metadata"]["resourceVersion"] if live is not None else _VERSION_OF_NOTHING
+    return manifest | {"metadata": manifest["metadata"] | {"resourceVersion": version}}
+
+
+def handed_to_applies(live: Manifest, manager: str) -> Manifest | None:
+    """Return what makes the fields with which `manager` posted `live` fields that it applies; None where they are, as
+    of all that is made now (`over`).
+
+    To an API server the two are different managers of fields: what a child was posted with would stay in it when it is
     applied no more.
     """
     metadata = live["metadata"]

@@ -115,8 +115,8 @@ class Kube(KubeReader, Protocol):
         is not there is made, also where a version is given."""
         ...
 
-    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
-        """Make an object that is not there yet (409 when one has its name), in the name of `manager`."""
+    async def create(self, manifest: Manifest) -> Manifest:
+        """POST an object that is not there yet (409 when one has its name)."""
         ...
 
     async def merge(self, manifest: Manifest) -> Manifest:
@@ -185,9 +185,9 @@ class ApiServer:
             )
         )
 
-    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
-        namespace, query = manifest["metadata"].get("namespace", ""), {"fieldManager": manager} if manager else None
-        return _present(await self._ask("POST", manifest["kind"], namespace, "", query=query, body=manifest))
+    async def create(self, manifest: Manifest) -> Manifest:
+        namespace = manifest["metadata"].get("namespace", "")
+        return _present(await self._ask("POST", manifest["kind"], namespace, "", body=manifest))
 
     async def merge(self, manifest: Manifest) -> Manifest:
         metadata, content_type = manifest["metadata"], "application/merge-patch+json"

@@ -43,8 +43,8 @@ class Faulty:
     async def apply(self, manifest: Manifest, **how: Any) -> Manifest:
         return await self._write(self.world.apply(manifest, **how), f"apply {manifest['kind']}")
 
-    async def create(self, manifest: Manifest, **how: Any) -> Manifest:
-        return await self._write(self.world.create(manifest, **how), "create")
+    async def create(self, manifest: Manifest) -> Manifest:
+        return await self._write(self.world.create(manifest), "create")
 
     async def merge(self, manifest: Manifest) -> Manifest:
         return await self._write(self.world.merge(manifest), "merge")

@@ -145,23 +145,34 @@ def test_what_took_a_child_s_place_since_the_look_is_not_taken(kind: str, world:
     check_that_what_comes_before_the_write_is_not_taken(world, kind, STRANGERS[kind])
 
 
-def test_what_a_child_was_created_with_goes_when_it_is_applied_no_more(world: World) -> None:
-    """To an API server, who creates an object is another manager of its fields than who applies it."""
+def test_a_record_that_comes_between_the_look_and_the_write_is_not_lost() -> None:
+    world, key = empty(), ("ConfigMap", names.record("ledgers"))
+    theirs = {"data": {"record.json": "of another process"}}
+
+    def come(kind: str, name: str) -> None:
+        if (kind, name) == key and key not in world.objects:
+            world.put({"kind": kind, "metadata": {"name": name, "namespace": "data"}} | theirs)
+
+    world.before_write = come
+    with pytest.raises(KubeError, match="409"):
+        run(world)
+
+    assert world.objects[key]["data"] == theirs["data"]
+
+
+def test_what_a_child_was_posted_with_goes_when_it_is_applied_no_more(world: World) -> None:
+    """To an API server, who posts an object is another manager of its fields than who applies it."""
     key = ("PodDisruptionBudget", "ledgers-bookies")
-    wanted = world.objects.pop(key)
-    run(world, passes=2)
-    made, begun = world.objects[key]["metadata"], len(world.writes)
-    assert made["managedFields"] == [{"manager": names.MANAGER, "operation": "Update"}]
-    older = {"metadata": made | {"annotations": {**made["annotations"], "of-before": "1"}}}
-    world.put(world.objects[key] | older)
-    before = world.managed[made["uid"], f"{names.MANAGER} {worlds.CREATED}"]
-    before["metadata"]["annotations"]["of-before"] = "1"  # an older release created it so
-    world.objects[key]["metadata"]["labels"] = {}
+    wanted, begun = world.objects.pop(key), len(world.writes)
+    annotations = wanted["metadata"]["annotations"]
+    metadata = {one: wanted["metadata"][one] for one in ("name", "namespace", "labels", "ownerReferences")}
+    metadata |= {"annotations": annotations | {"of-before": "1"}}  # an older release made it so
+    made = world.posted(wanted | {"metadata": metadata}, names.MANAGER)
+    made["metadata"]["labels"] = {}
 
     run(world, passes=2)
 
-    annotations = world.objects[key]["metadata"]["annotations"]
-    assert annotations == wanted["metadata"]["annotations"]
+    assert world.objects[key]["metadata"]["annotations"] == annotations
     world.objects[key]["metadata"]["labels"] = {}
     run(world, passes=2)
     assert world.writes[begun:].count("PodDisruptionBudget/ledgers-bookies fields") == 1, "it is handed over once"

@@ -31,16 +31,16 @@ PLANS = {
 
 
 class Kube:
-    """An API server that takes everything, but for children while it is down."""
+    """An API server that takes everything, while it is down only status and record."""
 
     is_down = False
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
-        if self.is_down and subresource != "status":
+        if self.is_down and subresource != "status" and manifest["kind"] != "ConfigMap":
             raise KubeError("PATCH", 500, "failed calling webhook")
         return manifest
 
-    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+    async def create(self, manifest: Manifest) -> Manifest:
         return manifest
 
     async def delete(self, *_: object, **__: object) -> None:

@@ -30,7 +30,7 @@ class Api:
         self.before()
         return None if self.stored is None else {**self.stored}
 
-    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+    async def create(self, manifest: Manifest) -> Manifest:
         self._check()
         if self.stored is not None:
             raise KubeError("create", 409, "exists")

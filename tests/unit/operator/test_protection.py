@@ -37,7 +37,7 @@ class Kube:
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         return self._written(manifest, subresource)
 
-    async def create(self, manifest: Manifest, *, manager: str = "") -> Manifest:
+    async def create(self, manifest: Manifest) -> Manifest:
         return self._written(manifest, "")
 
     def _written(self, manifest: Manifest, subresource: str) -> Manifest:
