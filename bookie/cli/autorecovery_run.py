@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import itertools
 import os
 import socket
 from typing import Any
@@ -114,6 +115,7 @@ def _address(text: str) -> Address:
 async def _run(arguments: argparse.Namespace) -> int:
     from bookie.client.repair.daemon import AutoRecoveryDaemon
     from bookie.runtime import log, loop, metrics
+    from bookie.runtime.certificates import CertificateWatch
 
     log.set_up(arguments.log_level, as_json=arguments.json)
     options = _options(arguments)
@@ -121,7 +123,10 @@ async def _run(arguments: argparse.Namespace) -> int:
     async with where.client(arguments, session_ms=_SESSION_MS) as client, contextlib.AsyncExitStack() as stack:
         daemon = AutoRecoveryDaemon(client.shared, me, options)
         loop.on_stop_signals(daemon.request_stop)
+        certificates = CertificateWatch(where.certificates(arguments))
+        await stack.enter_async_context(certificates.running())
         if arguments.metrics:
-            await stack.enter_async_context(metrics.serve(daemon.samples, _address(arguments.metrics)))
+            telemetry = lambda: itertools.chain(daemon.samples(), certificates.samples())  # noqa: E731
+            await stack.enter_async_context(metrics.serve(telemetry, _address(arguments.metrics)))
         await daemon.run()
     return 0

@@ -40,6 +40,7 @@ def describe(report: StorageReport) -> list[str]:
             f"  {report.garbage_held_ledgers} ledgers are held, although the metadata store no longer has them: "
             "see `bookie node release-garbage --dry-run`"
         )
+    lines += [f"  {sentence}" for sentence in report.certificates_due]
     lines.append(f"  evidence {report.evidence_hash or '-'}")
     return lines
 

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from bookie.cli.server_options import Effective
     from bookie.ports import World
     from bookie.ports.metadata_store import MetadataStore
+    from bookie.ports.metrics import Telemetry
     from bookie.ports.network import Address
+    from bookie.ports.tls import TlsOptions
     from bookie.runtime.admin import Secured
     from bookie.runtime.http import Known
     from bookie.server.bookie import Bookie
@@ -88,6 +91,7 @@ async def _serve(effective: "Effective") -> int:
     from bookie.runtime import admin, loop, memory, metrics
     from bookie.runtime import log as runtime_log
     from bookie.runtime.admin_callers import Callers
+    from bookie.runtime.certificates import CertificateWatch
     from bookie.runtime.world import open_world
     from bookie.server.bookie import Bookie
 
@@ -106,6 +110,9 @@ async def _serve(effective: "Effective") -> int:
     async with open_world(effective.host, effective.metadata_security) as world:
         node = Bookie(options, world)
         node.live.take_with("logLevel", lambda level: runtime_log.set_level(str(level)))
+        certificates = CertificateWatch(_with_certificates(effective))
+        node.admin.certificates_due = certificates.due
+        telemetry = lambda: itertools.chain(node.telemetry(), certificates.samples())  # noqa: E731
         loop.settle_memory()
         loop.on_uncaught(node.uncaught)
         loop.on_stop_signals(node.request_stop)
@@ -118,10 +125,11 @@ async def _serve(effective: "Effective") -> int:
                 lambda at: admin.serve(node.admin, at, callers, node.doors, tls=tls, socket=told("adminSocket")),
             ),
             _listening(
-                effective, "metricsPort", effective.metrics, lambda at: metrics.serve(node.telemetry, at, node.doors)
+                effective, "metricsPort", effective.metrics, lambda at: metrics.serve(telemetry, at, node.doors)
             ),
-            _serving_http(node, effective, world, tls),
+            _serving_http(node, effective, world, tls, telemetry),
             memory.returned_when_idle(),
+            certificates.running(),
         ):
             await node.run()
     return 0
@@ -187,7 +195,7 @@ async def _listening(effective: "Effective", key: str, address: "Address", serve
 
 @contextlib.asynccontextmanager
 async def _serving_http(
-    node: "Bookie", effective: "Effective", world: "World", secured: "Secured | None"
+    node: "Bookie", effective: "Effective", world: "World", secured: "Secured | None", telemetry: "Telemetry"
 ) -> AsyncIterator[None]:
     """Serve Java's admin paths over HTTP, if the settings want them."""
     from bookie.cli import server_options
@@ -201,7 +209,7 @@ async def _serving_http(
     session = _Session(world, effective.options.metadata_uri)
     paths = HttpPaths(
         node.admin,
-        metrics.page(node.telemetry),
+        metrics.page(telemetry),
         server_options.without_secrets(effective),
         more=ClusterPaths(session.open, effective.options.metadata_uri).answers,
     )
@@ -225,6 +233,17 @@ def _known(effective: "Effective", secured: "Secured | None") -> "Known":
 
     context = http_tls.context(effective.settings.text("adminTlsDirectory"))
     return http.Known(hosts, context, secured.certificates.name_of)
+
+
+def _with_certificates(effective: "Effective") -> dict[str, "TlsOptions"]:
+    """Return by port the files with certificates that this bookie uses. HTTP has those of the admin port."""
+    ports = {"data": effective.options.security.tls, "metadata": effective.metadata_security.tls}
+    found = {port: options for port, options in ports.items() if options is not None}
+    if directory := effective.settings.text("adminTlsDirectory"):
+        from bookie.runtime import http_tls
+
+        found["admin"] = http_tls.options(directory)
+    return found
 
 
 class _Session:

@@ -13,6 +13,7 @@ from bookie.metadata import paths
 from bookie.metadata.paths import MetadataUri
 from bookie.ports import World
 from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.tls import TlsOptions
 from bookie.runtime import metadata_access
 from bookie.settings.table import DIRECTORIES
 
@@ -176,6 +177,13 @@ async def client(arguments: argparse.Namespace, *, session_ms: int | None = None
             connecting = connect.connect(uri, session_timeout_ms=session_ms, **options)
             connected = await stack.enter_async_context(connecting)
         yield connected
+
+
+def certificates(arguments: argparse.Namespace) -> dict[str, TlsOptions]:
+    """Return by port the files with certificates that such a client uses."""
+    loaded = settings.load(arguments)
+    ports = {"data": security_settings.client_options(loaded)["tls"], "metadata": metadata_access.security(loaded).tls}
+    return {port: options for port, options in ports.items() if options is not None}
 
 
 @contextlib.asynccontextmanager

@@ -209,6 +209,7 @@ class StorageReport:
     # `NAME=TEXT` of each setting that this process takes without a restart (`Admin.change_settings`), as it is in
     # force; nothing after '=': the default. (): an older release.
     live_settings: tuple[str, ...] = ()
+    certificates_due: tuple[str, ...] = ()  # a sentence for each that a person should replace now
 
     def volume(self, name: str) -> VolumeReport | None:
         return next((volume for volume in self.volumes if volume.name == name), None)

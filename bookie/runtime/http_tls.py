@@ -8,17 +8,17 @@ from bookie.runtime.admin_tls import AUTHORITIES, CERTIFICATE, KEY
 from bookie.runtime.tls import SslTls
 
 
+def options(directory: str) -> TlsOptions:
+    """Return the files in `directory` by their roles."""
+    folder = Path(directory)
+    return TlsOptions(
+        key_store=str(folder / KEY), certificate=str(folder / CERTIFICATE), trust_store=str(folder / AUTHORITIES)
+    )
+
+
 def context(directory: str) -> ssl.SSLContext:
     """Return a TLS context for the files in `directory` (`admin_tls`), read anew at each handshake. Raises BadInput."""
-    folder = Path(directory)
-    tls = SslTls(
-        TlsOptions(
-            key_store=str(folder / KEY),
-            certificate=str(folder / CERTIFICATE),
-            trust_store=str(folder / AUTHORITIES),
-        ),
-        is_server=True,
-    )
+    tls = SslTls(options(directory), is_server=True)
 
     def current() -> ssl.SSLContext:
         newest = tls.context()

@@ -42,20 +42,26 @@ class Material:
     trusted: bytes = b""
 
 
-def validity(material: Material) -> Validity | None:
-    """Return from when until when our own certificate is valid, in UTC; None without one, or where it cannot be told:
-    the package `cryptography` is an extra."""
-    if not material.chain:
-        return None
+def certificates(pem: bytes) -> list[Any]:
+    """Return the certificates in `pem`, of the package `cryptography`. None where that is not installed: it is an
+    extra; and none where it cannot read them: OpenSSL, which uses them, judges them."""
+    if not pem:
+        return []
     try:
         from cryptography import x509
     except ImportError:
-        return None
+        return []
     try:
-        own = x509.load_pem_x509_certificates(material.chain)[0]
+        return list(x509.load_pem_x509_certificates(pem))
     except ValueError:
-        return None  # OpenSSL, which uses it, judges it
-    return own.not_valid_before_utc, own.not_valid_after_utc
+        return []
+
+
+def validity(material: Material) -> Validity | None:
+    """Return from when until when our own certificate is valid, in UTC; None without one, or where it cannot be
+    told."""
+    own = certificates(material.chain)
+    return (own[0].not_valid_before_utc, own[0].not_valid_after_utc) if own else None
 
 
 def load(options: TlsOptions) -> Material:

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 # X509_V_ERR_CERT_NOT_YET_VALID, ..._HAS_EXPIRED; ..._HOSTNAME_MISMATCH, ..._IP_ADDRESS_MISMATCH.
 _NOT_IN_TIME = (9, 10)
 _OTHER_NAME = (62, 64)
+# Long enough for whoever has to ask another department.
+_SOON = dt.timedelta(days=30)
 _Stamp = tuple[text_file.Stamp, ...]
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES_OF_1_3 = (
@@ -69,8 +71,10 @@ class SslTls:
         return self._context
 
     def _tell_of_own_time(self) -> None:
-        """Warn, once for each change, when the certificate of this side is out of its time or soon will be: others then
-        refuse it, and the only word of it is in their logs."""
+        """Warn, once for each change, when a client's own certificate is out of its time or soon will be: others then
+        refuse it, and the only word of it is in their logs. (Of a bookie's `runtime.certificates` tells.)"""
+        if self.is_server:
+            return
         told = time_problem(self._validity, dt.datetime.now(dt.UTC)) if self._validity is not None else ""
         if told and told != self._told:
             path = self.options.certificate or self.options.key_store
@@ -116,15 +120,21 @@ def make_context(options: TlsOptions, material: Material, *, is_server: bool) ->
     return context
 
 
+def renew_by(validity: Validity) -> dt.datetime:
+    """Return from when on a certificate ends soon: in its last tenth, a month at most. Whoever renews certificates by
+    machine has done so by then."""
+    begins, ends = validity
+    return ends - min((ends - begins) / 10, _SOON)
+
+
 def time_problem(validity: Validity, now: dt.datetime) -> str:
-    """Return why a certificate of this validity needs a look now; "" when it needs none. Within its last tenth it ends
-    soon: whoever renews certificates by machine has done so by then."""
+    """Return why a certificate of this validity needs a look now; "" when it needs none."""
     begins, ends = validity
     if now < begins:
         return f"it is valid from {begins:%Y-%m-%d %H:%M} UTC on, and nobody accepts it before"
     if now > ends:
         return f"it ended {ends:%Y-%m-%d %H:%M} UTC, and nobody accepts it any more"
-    if now > ends - (ends - begins) / 10:
+    if now >= renew_by(validity):
         return f"it ends {ends:%Y-%m-%d %H:%M} UTC"
     return ""
 

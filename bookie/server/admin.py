@@ -75,6 +75,8 @@ class NodeAdmin:
         self.filling: Filling | None = None
         self._make_client: Callable[[], Client] | None = None
         self.registered = asyncio.Event()
+        # A sentence for each certificate to be replaced now; whoever reads the files sets it.
+        self.certificates_due: Callable[[], tuple[str, ...]] = tuple
         self._turn = Turn()
         self.lease = OwnLease(boot, world.clock)
         self._surveys = Surveys(world.clock)
@@ -163,6 +165,7 @@ class NodeAdmin:
             ledger_bytes_used=used,
             ledger_bytes_room=room,
             live_settings=self._live.told(),
+            certificates_due=self.certificates_due(),
         )
 
     async def members(self) -> tuple[Member, ...]:

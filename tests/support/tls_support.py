@@ -62,10 +62,10 @@ _SIGNS_ALONE = x509.KeyUsage(
 class Authority:
     """A certificate authority that lives for one test."""
 
-    def __init__(self, name: str = "test authority") -> None:
+    def __init__(self, name: str = "test authority", *, left: dt.timedelta = _DAY) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = _builder(self._name, self._name, self._key.public_key())
+        builder = _builder(self._name, self._name, self._key.public_key(), left)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         builder = builder.add_extension(_SIGNS_ALONE, critical=True)
         builder = builder.add_extension(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bookie.ports.admin import Contents, MountProof, RepairStatus
+from bookie.ports.admin import Contents, MountProof, RepairStatus, StorageReport
 from bookie_operator.evidence.facts import BookieCase, VolumeCase
 from bookie_operator.evidence.reasons import Finding
 from bookie_operator.model import names
@@ -260,7 +260,7 @@ def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
         state=one.stage.value,
         verdict=one.evidence.conclusion.value,
         reason=one.reason,
-        message=one.message[:512],
+        message=(one.message or _certificates_due(report))[:512],
         since=now if before is None or has_changed else before.since,
         away_since=format_time(one.away_since_ms) if one.away_since_ms is not None else None,
         incarnation=one.incarnation,
@@ -283,6 +283,11 @@ def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
         fenced=fencing.why_out(plan.observation, one) or None,
         garbage_held_ledgers=garbage_held if garbage_held >= 0 else None,
     )
+
+
+def _certificates_due(report: StorageReport | None) -> str:
+    """Return what a bookie that is well otherwise says of its certificates: it serves until nobody is let in."""
+    return "; ".join(report.certificates_due) if report is not None else ""
 
 
 def _restart_for(plan: FleetPlan, one: Assessed) -> tuple[str, ...]:

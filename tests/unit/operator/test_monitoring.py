@@ -59,6 +59,8 @@ def test_each_alert_says_what_to_do(alert: str) -> None:
 
 def test_what_a_bookie_cannot_mend_by_itself_wakes_somebody() -> None:
     told = {
+        "bookie_certificate_ends_seconds",
+        "bookie_certificate_renew_by_seconds",
         "bookie_ledger_directories_failed",
         "bookie_ledgers_quarantined",
         "bookie_storage_journal_files_stuck",

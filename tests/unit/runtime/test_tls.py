@@ -64,7 +64,19 @@ def test_a_certificate_is_told_of_in_its_last_tenth_and_out_of_its_time(hours: i
     assert bool(told) == bool(problem)
 
 
-def test_a_certificate_of_ours_that_ended_is_told_once_and_again_when_another_one_has(
+@pytest.mark.parametrize(("days", "soon_days"), [(1, 0.1), (90, 9), (365, 30), (3650, 30)])
+def test_a_certificate_is_to_be_renewed_in_its_last_tenth_a_month_at_most(days: float, soon_days: float) -> None:
+    begins = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    ends = begins + dt.timedelta(days=days)
+
+    soon = tls.renew_by((begins, ends))
+
+    assert ends - soon == dt.timedelta(days=soon_days)
+    assert tls.time_problem((begins, ends), soon)
+    assert not tls.time_problem((begins, ends), soon - dt.timedelta(seconds=1))
+
+
+def test_a_client_s_certificate_that_ended_is_told_once_and_again_when_another_one_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority = Authority()
@@ -74,27 +86,27 @@ def test_a_certificate_of_ours_that_ended_is_told_once_and_again_when_another_on
     def told() -> list[str]:
         return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
-    server = tls.SslTls(options, is_server=True)
+    side = tls.SslTls(options, is_server=False)
     assert len(told()) == 1, "before anybody dials"
-    server.context()
+    side.context()
     assert len(told()) == 1
     assert options.certificate in told()[0]
     assert "it ended" in told()[0]
 
     authority.issue("bookie").pem(tmp_path)
-    server.context()
+    side.context()
     assert len(told()) == 1, "the new one is good"
 
     other = authority.issue("bookie", left=-dt.timedelta(hours=1))
     other.pem(tmp_path)
-    server.context()
-    server.context()
+    side.context()
+    side.context()
     assert len(told()) == 2
 
     authority.issue("bookie").pem(tmp_path)
-    server.context()
+    side.context()
     other.pem(tmp_path)
-    server.context()
+    side.context()
     assert len(told()) == 3, "it is back, after a good one"
 
 

@@ -819,7 +819,8 @@ async def test_every_figure_of_a_bookie_that_an_alert_or_a_panel_names_is_given(
     given = {sample.name for sample in fleet.bookie.telemetry()}
 
     named = monitoring_support.figures("bookie_") - monitoring_support.figures("bookie_operator_")
-    assert named - given == set()
+    # These two are of the files, not of the node: tests/unit/runtime/test_certificates.py.
+    assert named - given == {"bookie_certificate_ends_seconds", "bookie_certificate_renew_by_seconds"}
     assert len(named) >= 12
 
 

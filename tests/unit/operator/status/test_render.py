@@ -36,6 +36,19 @@ def heal(**repair: Any) -> BookieCase:
     return make.bookie_case(report=report, repair=RepairStatus(phase="two", **repair))
 
 
+def test_a_bookie_that_is_well_says_which_of_its_certificates_ends_and_another_says_what_is_worse() -> None:
+    sentence = "port data, own certificate /c (CN=bookie): it ends 2026-12-24 10:00 UTC: replace the file"
+    well = make.bookie_case(report=make.report(certificates_due=(sentence,)))
+
+    report = make.report(state=State.HELD, verdict=make.Verdict.STALE, reason="old disk", certificates_due=(sentence,))
+    held = make.bookie_case(report=report)
+
+    assert status(make.fleet(well)).bookies[0].message == sentence
+    assert status(make.fleet(make.bookie_case(report=make.report()))).bookies[0].message == ""
+    assert condition(status(make.fleet(well)), "Ready") == ("True", condition(status(), "Ready")[1])
+    assert status(make.fleet(held)).bookies[0].message == "old disk"
+
+
 def test_a_quiet_cluster_is_ready_and_nothing_else() -> None:
     found = status()
 
