@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NoReturn
 
 import bookie
-from bookie.base import errors, extras
+from bookie.base import errors, extras, help_first
 from bookie.base.errors import BookieError
 from bookie.cli import output
 from bookie.runtime import log, loop, streams
@@ -76,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     try:
-        _refuse_empty(words)
+        if help_first.position(words) is None:
+            _refuse_empty(words)
         parsed = parser_for(words).parse_args(words)  # raises BadInput itself: `type=` of a flag is a parser of ours
         log.quiet()
         code = parsed.run(parsed)
@@ -125,7 +126,7 @@ def _hint(error: BookieError) -> str:
 _VERSION = f"bookie {bookie.__version__} (hot modules: {extras.hot_modules()})"
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(help_first.Parser):
     """A parser, and of its verbs too, that itself refuses what it does not know, in one sentence: argparse leaves flags
     to the outermost one, and shows a usage that nobody asked about."""
 

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from bookie.base import extras
+from bookie.base import extras, help_first
 from bookie.base.errors import BadInput, BookieError
 from bookie.runtime import streams
 
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bookie-operator", description="Keeps BookieClusters as their spec says.")
+    parser = help_first.Parser(prog="bookie-operator", description="Keeps BookieClusters as their spec says.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="be the operator (in a pod, or with a kubeconfig)")
     run.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", ""), help="where the lease lives")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from bookie.base import help_first
 from bookie.base.errors import BadInput, BookieError
 from bookie.runtime import streams
 from bookie_operator.model import cluster as clusters
@@ -79,7 +80,7 @@ def _run(args: argparse.Namespace, run: Kubectl) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="What a fleet of bookies needs. Changes nothing.")
+    parser = help_first.Parser(prog=PROGRAM, description="What a fleet of bookies needs. Changes nothing.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     for name, verb, text in (
         ("status", _status, "every bookie, and each condition that is not as it should be"),

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from bookie.base import errors, extras
+from bookie.base import errors, extras, help_first
 from bookie.base.errors import BookieError
 from bookie.runtime import streams
 
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(prog="pyspark_bookkeeper", description="Jobs over a fleet of bookies, on Spark.")
+    words = "Jobs over a fleet of bookies, on Spark."
+    parser: argparse.ArgumentParser = help_first.Parser(prog="pyspark_bookkeeper", description=words)
     audit.add_parser(parser.add_subparsers(metavar="COMMAND", required=True))
     parsed = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _terminate)  # the first process of a container dies of no signal by itself
