@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bookie.base import errors
-from bookie.cli import output, reports, where, who
+from bookie.cli import output, reports, watches, where, who
 from bookie.ports.admin import RepairStatus, State, StorageReport
 from bookie.rpc import calls, encoding
 
@@ -82,34 +82,31 @@ def _grant(bookie: "AdminClient", report: StorageReport, *, accepts_stale: bool)
 
 def follow(bookie: "AdminClient", *, as_json: bool, to_the_end: bool) -> int:
     """Print how the repair goes, now or until it is done. Return 0 when it is done, 6 when the bookie does not tell."""
-    reason = "the bookie stopped answering before its repair was done, so nobody knows how the repair ended; ask again"
-    for status in _until_it_ends(bookie):
-        if isinstance(status, errors.BookieUnavailable):
-            reason = f"{status}: {reason}"
-            break
+
+    def show(status: RepairStatus) -> None:
         print(json.dumps(encoding.to_json(status)) if as_json else reports.progress_line(status), flush=True)
-        if status.done:
-            return 0
-        if not to_the_end:
-            reason = "the repair is not done; --watch follows it to its end"
-            if status.state is State.WAITING_GRANT:
-                reason = "it waits for a grant: `bookie integrity grant` shows what that does, and with --yes gives it"
-            elif status.state is State.HELD:
-                reason = "it is held until a person acts: `bookie integrity report` says why, and what helps"
-            break
-    output.tell(reason)
+
+    last, cut_off = watches.follow(_steps(bookie, to_the_end=to_the_end), show)
+    if any(status.done for status in last):
+        return 0
+    output.tell(_not_done(None if to_the_end or not last else last[0], cut_off))
     return output.EXIT_OF[output.NOT_KNOWN]
 
 
-def _until_it_ends(bookie: "AdminClient") -> Iterator[RepairStatus | errors.BookieUnavailable]:
-    """Yield how the repair goes, and at last by what it was cut off. Raises BookieUnavailable when the bookie never
-    told."""
-    was_told = False
-    try:
-        for status in bookie.follow(calls.repair_status()):
-            was_told = True
-            yield status
-    except errors.BookieUnavailable as error:
-        if not was_told:
-            raise
-        yield error
+def _steps(bookie: "AdminClient", *, to_the_end: bool) -> Iterator[RepairStatus]:
+    for status in bookie.follow(calls.repair_status()):
+        yield status
+        if status.done or not to_the_end:
+            return
+
+
+def _not_done(status: RepairStatus | None, cut_off: str) -> str:
+    """Return why nothing is known of the repair's end. `status`: the one look that was wanted; None: its end was."""
+    if cut_off or status is None:
+        why = "the bookie stopped answering before its repair was done, so nobody knows how the repair ended; ask again"
+        return f"{cut_off}: {why}" if cut_off else why
+    if status.state is State.WAITING_GRANT:
+        return "it waits for a grant: `bookie integrity grant` shows what that does, and with --yes gives it"
+    if status.state is State.HELD:
+        return "it is held until a person acts: `bookie integrity report` says why, and what helps"
+    return "the repair is not done; --watch follows it to its end"

@@ -3,13 +3,13 @@
 import argparse
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bookie.base import errors
 from bookie.base.units import format_bytes
-from bookie.cli import output, reports, where
+from bookie.cli import output, reports, watches, where
 from bookie.ports.admin import (
     Compaction,
     DrainAction,
@@ -300,19 +300,26 @@ def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
 
 
 def _fill_holes(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
-    status = bookie.ask(calls.fill_holes(FillAction.START if arguments.start else FillAction.LOOK))
-    _say_fill(arguments, status)
-    while arguments.watch and (status.is_running or status.is_waiting):
-        threading.Event().wait(_LOOK_INTERVAL_S)
-        before, status = status, bookie.ask(calls.fill_holes(FillAction.LOOK))
-        if _progress(status) != _progress(before):
-            _say_fill(arguments, status)
+    (status,), cut_off = watches.follow(_fill_steps(bookie, arguments), lambda each: _say_fill(arguments, each))
     outcome = outcome_of(status)
-    if outcome == output.NOT_KNOWN and not arguments.start:
+    if cut_off:
+        output.tell(f"{cut_off}: the bookie stopped answering before its look ended: ask again, with --watch")
+    elif outcome == output.NOT_KNOWN and not arguments.start:
         output.tell(status.reason or "it looks still: ask again, or follow it with --watch")
     # The command was asked to start a run, and did; `--watch`, or the next look, tells what the run finds.
     is_started = arguments.start and not arguments.watch and outcome == output.NOT_KNOWN
     return 0 if is_started else output.EXIT_OF[outcome]
+
+
+def _fill_steps(bookie: "AdminClient", arguments: argparse.Namespace) -> Iterator[FillStatus]:
+    """Yield how the filling goes; with --watch each change until it ends."""
+    status = bookie.ask(calls.fill_holes(FillAction.START if arguments.start else FillAction.LOOK))
+    yield status
+    while arguments.watch and (status.is_running or status.is_waiting):
+        threading.Event().wait(_LOOK_INTERVAL_S)
+        before, status = status, bookie.ask(calls.fill_holes(FillAction.LOOK))
+        if _progress(status) != _progress(before):
+            yield status
 
 
 def outcome_of(status: FillStatus) -> str:

@@ -8,13 +8,13 @@ import errno
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bookie.base import errors, ids
+from bookie.rpc import overtime
 from bookie.runtime import given_file
 
 AddFlags = Callable[[argparse.ArgumentParser], None]
@@ -233,16 +233,9 @@ def tell(text: str) -> None:
     print(shown(text), file=sys.stderr, flush=True)
 
 
-@contextlib.contextmanager
-def told_if_slow(what: str) -> Iterator[None]:
-    """Say on stderr for what the command waits, when that takes longer than `PATIENCE_S`."""
-    telling = threading.Timer(PATIENCE_S, tell, (f"waiting for {what}",))  # who waits may block its thread
-    telling.daemon = True
-    telling.start()
-    try:
-        yield
-    finally:
-        telling.cancel()
+def told_if_slow(what: str) -> contextlib.AbstractContextManager[None]:
+    """Say on stderr for what the command waits, when the block takes longer than `PATIENCE_S`."""
+    return overtime.after(PATIENCE_S, lambda: tell(f"waiting for {what}"))
 
 
 @contextlib.contextmanager

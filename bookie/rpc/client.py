@@ -7,7 +7,6 @@ taken for an empty one.
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -16,7 +15,7 @@ import grpc
 import grpc.aio
 
 from bookie.base import errors
-from bookie.rpc import admin_pb2_grpc
+from bookie.rpc import admin_pb2_grpc, overtime
 from bookie.rpc.calls import ANSWERED, AdminCall
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ class AdminClient:
         waiting = self._waiting(f", {self._deadline_s:g} s at most")
         try:
             while True:
-                with waiting, _ended_after(self._deadline_s, messages.cancel):
+                with waiting, overtime.after(self._deadline_s, messages.cancel):
                     message = next(messages, None)
                 if message is None:
                     return
@@ -156,18 +155,6 @@ class AsyncAdminClient:
             raise _translated(self.address, error) from None
         finally:
             stream.cancel()
-
-
-@contextlib.contextmanager
-def _ended_after(seconds: float, end: Callable[[], object]) -> Iterator[None]:
-    """Call `end` from another thread when the block takes longer."""
-    ending = threading.Timer(seconds, end)
-    ending.daemon = True
-    ending.start()
-    try:
-        yield
-    finally:
-        ending.cancel()
 
 
 def _channel(api: Any, address: str, identity: AdminCredentials | None) -> Any:

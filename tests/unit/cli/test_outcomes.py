@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -334,6 +335,54 @@ def test_a_bookie_that_dies_in_the_middle_of_its_repair_leaves_it_not_known(caps
         "the admin port at b is gone: the bookie stopped answering before its repair was done, so nobody knows how the"
         " repair ended; ask again\n"
     )
+
+
+class Teller:
+    """An admin port that tells these things in turn of the filling of holes."""
+
+    def __init__(self, *told: FillStatus | errors.BookieError) -> None:
+        self._told = iter(told)
+
+    def ask(self, call: object) -> FillStatus:
+        told = next(self._told)
+        if isinstance(told, errors.BookieError):
+            raise told
+        return told
+
+
+def fill_holes(*told: FillStatus | errors.BookieError, watch: bool = True) -> int:
+    bookie: Any = Teller(*told)
+    return node._fill_holes(bookie, argparse.Namespace(json=False, start=False, watch=watch))
+
+
+RUNNING, GONE = FillStatus(is_running=True), errors.BookieUnavailable("the admin port at b is gone")
+
+
+@pytest.mark.parametrize("before", [[RUNNING], [RUNNING, replace(RUNNING, ledgers_done=1)], [RUNNING, RUNNING]])
+def test_a_bookie_that_dies_while_it_fills_its_holes_leaves_them_not_known(
+    before: list[FillStatus], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with 1, which is damage that is proven."""
+    monkeypatch.setattr(node, "_LOOK_INTERVAL_S", 0)
+
+    assert fill_holes(*before, GONE) == 6
+
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == len(set(before))
+    assert (
+        err
+        == "the admin port at b is gone: the bookie stopped answering before its look ended: ask again, with --watch\n"
+    )
+
+
+def test_a_watch_of_holes_ends_with_what_the_bookie_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "_LOOK_INTERVAL_S", 0)
+
+    assert fill_holes(RUNNING, FillStatus(ended_ms_ago=5, is_whole=True)) == 0
+    assert fill_holes(RUNNING, FillStatus(ended_ms_ago=5, blocked_count=1)) == 1
+    assert fill_holes(RUNNING, watch=False) == 6
+    with pytest.raises(errors.BookieUnavailable):
+        fill_holes(GONE)
 
 
 def test_a_bookie_that_was_never_reached_is_a_failure() -> None:
