@@ -98,15 +98,16 @@ async def _end(
     arguments: argparse.Namespace, client: Client, ledger_id: LedgerId, bookies: Sequence[BookieId], _: object
 ) -> LedgerMetadata | None:
     """Close the ledger; None when the person only looked."""
-    wanted = await accepting_loss.plan(
-        client.shared,
-        ledger_id,
-        bookies,
-        by=arguments.by or who.caller(),
-        reason=arguments.reason,
-        after_crash=arguments.after_crash,
-        tail=arguments.give_up_tail,
-    )
+    with output.told_if_slow(f"the bookies of ledger {ledger_id}"):
+        wanted = await accepting_loss.plan(
+            client.shared,
+            ledger_id,
+            bookies,
+            by=arguments.by or who.caller(),
+            reason=arguments.reason,
+            after_crash=arguments.after_crash,
+            tail=arguments.give_up_tail,
+        )
     named = ", ".join(sorted(wanted.given_up.in_doubt | wanted.given_up.gone))
     plan = [
         f"plan: close ledger {ledger_id} ({wanted.metadata.state.name}, bookies"
@@ -126,16 +127,17 @@ async def _declare(
     entries: Sequence[IdRange],
 ) -> LedgerMetadata | None:
     """Declare lost what no bookie has of a closed ledger; None when the person only looked."""
-    wanted = await declaring_lost.plan(
-        client.shared,
-        ledger_id,
-        bookies,
-        by=arguments.by or who.caller(),
-        reason=arguments.reason,
-        after_crash=arguments.after_crash,
-        corrupt=arguments.corrupt,
-        entries=entries,
-    )
+    with output.told_if_slow(f"the bookies of ledger {ledger_id}"):
+        wanted = await declaring_lost.plan(
+            client.shared,
+            ledger_id,
+            bookies,
+            by=arguments.by or who.caller(),
+            reason=arguments.reason,
+            after_crash=arguments.after_crash,
+            corrupt=arguments.corrupt,
+            entries=entries,
+        )
     if not wanted.runs and not wanted.found:
         output.tell("nothing to declare: " + (_GIVEN if entries else _LISTED))
         if arguments.dry_run:

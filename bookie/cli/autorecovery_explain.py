@@ -35,7 +35,8 @@ async def run(arguments: argparse.Namespace) -> int:
     from bookie.client.repair import explaining
 
     async with where.client(arguments) as client:
-        told = await explaining.explain(client.shared, arguments.ledger)
+        with output.told_if_slow(f"the bookies of ledger {arguments.ledger}"):
+            told = await explaining.explain(client.shared, arguments.ledger)
     outcome = _OUTCOMES[explaining.outcome(told)]
     short = {each.bookie_id: each for each in told.found.fills}
     rows: list[dict[str, Any]] = []

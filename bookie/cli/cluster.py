@@ -7,8 +7,9 @@ import argparse
 from typing import Any
 
 from bookie.base import errors, ids
+from bookie.base.ids import BookieId
 from bookie.cli import bookie_list, evacuate, output, references, where
-from bookie.client import cluster
+from bookie.client import Client, cluster
 
 _COLUMNS = {"id": "BOOKIE", "state": "STATE", "address": "ADDRESS", "zone": "ZONE", "endpoints": "ENDPOINTS"}
 _SPACE_COLUMNS = {**_COLUMNS, "freeBytes": "FREE BYTES", "totalBytes": "TOTAL BYTES"}
@@ -92,11 +93,17 @@ async def _with_space(arguments: argparse.Namespace, found: list[dict[str, Any]]
             total = free = None
             if bookie["state"] != bookie_list.GONE:
                 try:
-                    total, free = await client.bookies.info(ids.parse_bookie_id(bookie["id"]))
+                    total, free = await room_of(client, ids.parse_bookie_id(bookie["id"]))
                 except errors.BookieError as error:
                     output.tell(f"bookie {bookie['id']} did not say how much room it has: {error}")
             told.append({**bookie, "freeBytes": free, "totalBytes": total})
     return told
+
+
+async def room_of(client: Client, bookie_id: BookieId) -> tuple[int, int]:
+    """Return the total and the free bytes of the bookie's ledger disks."""
+    with output.told_if_slow(f"bookie {bookie_id}"):
+        return await client.bookies.info(bookie_id)
 
 
 async def _init(arguments: argparse.Namespace) -> str:

@@ -213,12 +213,8 @@ def _confirmed(reader: LedgerReader) -> str:
 async def _open(client: Client, arguments: argparse.Namespace, *, ends_it: bool) -> LedgerReader:
     opened = client.open if ends_it else client.open_no_recovery
     password = arguments.password
-    with _told_if_slow(arguments.ledger):
+    with output.told_if_slow(f"the bookies of ledger {arguments.ledger}"):
         return await opened(arguments.ledger, password or b"", administrative=password is None)
-
-
-def _told_if_slow(ledger_id: LedgerId) -> contextlib.AbstractContextManager[None]:
-    return output.told_if_slow(f"the bookies of ledger {ledger_id}")
 
 
 async def _show(client: Client, arguments: argparse.Namespace) -> None:
@@ -265,7 +261,7 @@ async def _check(client: Client, arguments: argparse.Namespace) -> int:
             f" must have, and nothing was looked at: close it first (`bookie ledger recover {ledger_id}`)"
         )
         return output.EXIT_OF[output.NOT_KNOWN]
-    with _told_if_slow(ledger_id), output.progress(f"ledger {ledger_id}: copies looked at") as count:
+    with output.progress(f"ledger {ledger_id}: copies looked at") as count:
         found = await replicas.check(client, metadata, ledger_id, reads=arguments.read, listed=listed, on_read=count)
     output.rows(arguments, found, replicas.COLUMNS)
     outcome, said = replicas.sentence(ledger_id, found, reads=arguments.read)

@@ -55,7 +55,8 @@ async def read(
         header, payload = digest.open(body, ledger_id, None if entry_id == LAST_ENTRY else entry_id)
         return Entry(header.entry_id, bytes(payload), header.length)
 
-    highest = await entry_of(LAST_ENTRY)
+    with output.told_if_slow(f"bookie {bookie_id}"):
+        highest = await entry_of(LAST_ENTRY)
     end = INVALID_ENTRY_ID if highest is None else highest.entry_id
     end = end if last is None else EntryId(min(end, last))
     numbers, absent, is_listed = iter(range(first, end + 1)), 0, False
@@ -70,7 +71,8 @@ async def read(
                     f"bookie {bookie_id} lists entries of ledger {ledger_id} and has none of {absent} in a row, up to"
                     f" entry {number}: look at its disks (`bookie node scrub`)"
                 )
-            groups = await client.bookies.list_groups(bookie_id, ledger_id)
+            with output.told_if_slow(f"bookie {bookie_id}"):
+                groups = await client.bookies.list_groups(bookie_id, ledger_id)
             numbers, absent, is_listed = _listed(groups, number + 1, end), 0, True
 
 
@@ -112,7 +114,8 @@ async def check(
     also read every entry and verify its digest. `listed`: the outcome of a share that is listed and was not read.
     `missing` None: the bookie did not say. `on_read` counts the copies that were asked for.
     """
-    lists = await _lists(client, metadata, ledger_id)
+    with output.told_if_slow(f"the bookies of ledger {ledger_id}"):  # the reads after it have their own progress
+        lists = await _lists(client, metadata, ledger_id)
     rows: list[dict[str, Any]] = []
     owed = {segment.first_entry: list[IdRange]() for segment in metadata.segments}
     for segment, first, end in metadata.owed_ranges():

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from bookie.base import errors, units
-from bookie.base.ids import EntryId
+from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.cli import bookie_list, ledger, output, where
 from bookie.client import Client, LedgerWriter
 from bookie.integrity.together import together
@@ -103,20 +103,30 @@ async def _sanity_of_one(client: Client, arguments: argparse.Namespace, payloads
     bookie_id, ledgers = arguments.bookie, client.shared.ledgers
     await bookie_list.check_known(ledgers.store, ledgers.root, bookie_id, "nobody registered by it")
     ledger_id = await client.shared.ledgers.next_id()
+    await _store_on_one(client, arguments, ledger_id, payloads)
+    return {"entries": len(payloads), "ledger": ledger_id, "bookies": [bookie_id]}
+
+
+async def _store_on_one(
+    client: Client, arguments: argparse.Namespace, ledger_id: LedgerId, payloads: list[bytes]
+) -> None:
+    bookie_id: BookieId = arguments.bookie
     digest = Digest(DigestType[arguments.digest], arguments.password)
     length = 0
-    for number, payload in enumerate(payloads):
-        length += len(payload)
-        head, tail = digest.seal(ledger_id, EntryId(number), number - 1, length, payload)
-        await client.bookies.add(bookie_id, ledger_id, EntryId(number), bytes(head) + bytes(tail), digest.master_key)
-    for number, payload in enumerate(payloads):
-        body = await client.bookies.read(bookie_id, ledger_id, EntryId(number))
-        _, found = digest.open(body, ledger_id, EntryId(number))
-        if bytes(found) != payload:
-            raise errors.StorageFailed(
-                f"bookie {bookie_id} gave back other bytes of entry {number} than it took: look at its disks"
+    with output.told_if_slow(f"bookie {bookie_id}"):
+        for number, payload in enumerate(payloads):
+            length += len(payload)
+            head, tail = digest.seal(ledger_id, EntryId(number), number - 1, length, payload)
+            await client.bookies.add(
+                bookie_id, ledger_id, EntryId(number), bytes(head) + bytes(tail), digest.master_key
             )
-    return {"entries": len(payloads), "ledger": ledger_id, "bookies": [bookie_id]}
+        for number, payload in enumerate(payloads):
+            body = await client.bookies.read(bookie_id, ledger_id, EntryId(number))
+            _, found = digest.open(body, ledger_id, EntryId(number))
+            if bytes(found) != payload:
+                raise errors.StorageFailed(
+                    f"bookie {bookie_id} gave back other bytes of entry {number} than it took: look at its disks"
+                )
 
 
 async def _compare(client: Client, arguments: argparse.Namespace, writer: LedgerWriter, payloads: list[bytes]) -> None:

@@ -12,12 +12,13 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from pathlib import Path
 
 from bookie.base import errors, ids
+from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import output, where
 from bookie.client import Client
 from bookie.metadata import paths
@@ -222,7 +223,7 @@ async def run_fenced(arguments: argparse.Namespace) -> int:
     when the bookie was asked about none."""
     ledgers = [ids.parse_ledger_id(text) for text in arguments.ledgers.split(",") if text]
     async with _client(arguments) as client:
-        found = await survey.probe_fences(client, arguments.bookie, ledgers)
+        found = await probe(client, arguments.bookie, ledgers)
     print(json.dumps(asdict(found)))
     code = fences_code(found)
     if found.unfenced:
@@ -235,6 +236,12 @@ async def run_fenced(arguments: argparse.Namespace) -> int:
             f"not known: {arguments.bookie} was asked about no ledger: none was named whose last segment has it"
         )
     return code
+
+
+async def probe(client: Client, bookie_id: BookieId, ledgers: Sequence[LedgerId]) -> survey.Fences:
+    """Ask the bookie to take an entry of each ledger."""
+    with output.told_if_slow(f"the bookies of {len(ledgers)} ledgers"):
+        return await survey.probe_fences(client, bookie_id, ledgers)
 
 
 def fences_code(found: survey.Fences) -> int:

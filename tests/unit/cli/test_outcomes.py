@@ -2,7 +2,8 @@
 
 import argparse
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from bookie.base import errors
 from bookie.base.ids import LAST_ENTRY, BookieId, EntryId, LedgerId
 from bookie.cli import autorecovery, cluster, integrity, ledger, main, metadata_acl, node, output, replicas, workload
+from bookie.cli import test as sanity
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.ports.admin import FillStatus, RepairStatus, ScrubReport
@@ -281,6 +283,76 @@ def test_a_ledger_check_reads_no_list_that_cannot_be_true_to_its_end() -> None:
     assert all("and does not have it" in row["problem"] for row in rows)
     assert all("given up after" in row["problem"] for row in rows)
     assert liar.asked < 10_000
+
+
+class Timed(Stray):
+    """A client of one bookie that notes of which answers somebody would be told that they are waited for."""
+
+    def __init__(self) -> None:
+        super().__init__(last=1)
+        self.told: list[str] = []
+
+    def note(self, what: str) -> None:
+        timers = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+        if any(not one.finished.is_set() for one in timers):
+            self.told.append(what)
+
+    async def add(self, *_: object) -> None:
+        self.note("add")
+
+    async def info(self, bookie_id: BookieId) -> tuple[int, int]:
+        self.note("info")
+        return 2, 1
+
+    async def list_groups(self, bookie_id: BookieId, ledger_id: LedgerId) -> list[tuple[int, int, int, int]]:
+        self.note("list")
+        return [(0, 0, 2, 0)]
+
+    async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        self.note("highest" if entry_id == LAST_ENTRY else "entry")
+        return await super().read(bookie_id, ledger_id, EntryId(max(entry_id, 0)))
+
+
+async def read_from_b0(client: Any) -> None:
+    metadata = await client.metadata(LedgerId(7))
+    assert [each async for each in replicas.read(client, metadata, LedgerId(7), BookieId("b0"), 0, None)]
+
+
+async def sanity_of_b0(client: Any) -> None:
+    arguments = argparse.Namespace(bookie=BookieId("b0"), digest="CRC32C", password=b"")
+    await sanity._store_on_one(client, arguments, LedgerId(7), [b"x"])
+
+
+async def room_of_b0(client: Any) -> None:
+    assert await cluster.room_of(client, BookieId("b0")) == (2, 1)
+
+
+async def fences_of_b0(client: Any) -> None:
+    await workload.probe(client, BookieId("b0"), [LedgerId(7)])
+
+
+@pytest.mark.parametrize(
+    ("look", "told"),
+    [
+        (checked, ["list"] * 3),
+        (read_from_b0, ["highest"]),
+        (sanity_of_b0, ["add", "entry"]),
+        (room_of_b0, ["info"]),
+        (fences_of_b0, ["entry", "add"]),
+    ],
+)
+def test_only_the_wait_for_the_first_answers_of_bookies_is_told(
+    look: Callable[[Any], Awaitable[object]], told: list[str]
+) -> None:
+    """`ledger check --read` told of it in the middle of its progress bar."""
+    client = Timed()
+
+    async def run() -> None:
+        await look(client)
+
+    asyncio.run(run())
+
+    assert client.told == told
 
 
 # ---- who says nothing ------------------------------------------------------------------------------------------------
