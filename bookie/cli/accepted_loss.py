@@ -28,6 +28,7 @@ def add_parser(verbs: Any) -> None:
         output.add_json,
         output.add_consent,
         run=run,
+        judge=_judge,
     )
     output.add_ledger(made)
     output.add_bookie(made, "--bookie", "give up what it held (may be repeated)", action="append", required=True)
@@ -53,6 +54,11 @@ def add_parser(verbs: Any) -> None:
         help="of a closed ledger: declare these lost, of which bookies list bad copies (default: those that nobody"
         " lists; may be repeated)",
     )
+
+
+def _judge(arguments: argparse.Namespace) -> None:
+    if not arguments.reason.strip():
+        raise errors.BadInput("--reason says nothing: it stays in the ledger's record, for others")
 
 
 async def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from bookie.base.ids import BookieId
 from bookie.cli import autorecovery_explain, autorecovery_maintenance, autorecovery_run, bookie_list, output, where
 from bookie.client.repair import queue_progress
-from bookie.client.repair.autorecovery import AutoRecovery
+from bookie.client.repair.autorecovery import DELAY_S_MAX, AutoRecovery
 from bookie.client.repair.queue_progress import Progress
 
 Verb = Callable[[AutoRecovery, argparse.Namespace], Awaitable[int | None]]  # an exit code; None: 0
@@ -43,7 +43,8 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     disable = _verb(verbs, "disable", "switch auto-recovery off, ours and Java's", _switch)
     disable.set_defaults(enabled=False)
     delay = _verb(verbs, "delay", "show or set how many seconds auto-recovery waits after the loss of a bookie", _delay)
-    delay.add_argument("--set", type=output.whole, metavar="SECONDS", dest="seconds", help="set the time to this")
+    seconds = output.within("--set", 0, DELAY_S_MAX)
+    delay.add_argument("--set", type=seconds, metavar="SECONDS", dest="seconds", help="set the time to this")
     autorecovery_run.add_parser(verbs)
     autorecovery_explain.add_parser(verbs)
     autorecovery_maintenance.add_parser(verbs)

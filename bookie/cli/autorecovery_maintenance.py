@@ -8,7 +8,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.cli import bookie_list, output, where, who
 from bookie.client.repair.maintenance import Maintenance
-from bookie.metadata.maintenance import MaintenanceLease
+from bookie.metadata.maintenance import LEASE_S_MAX, MaintenanceLease
 
 _COLUMNS = {"bookie": "BOOKIE", "secondsLeft": "SECONDS LEFT", "by": "BY", "reason": "REASON"}
 
@@ -22,19 +22,26 @@ def add_parser(verbs: Any) -> None:
         where.add_cluster,
         output.add_json,
         run=run,
+        judge=_judge,
     )
     output.add_bookie(made, text="the bookie's id; without one, list", nargs="?")
-    made.add_argument("--seconds", type=output.whole, metavar="N", help="from now, at most a day; the last word counts")
+    seconds = output.within("--seconds", 1, LEASE_S_MAX)
+    made.add_argument("--seconds", type=seconds, metavar="N", help="from now, at most a day; the last word counts")
     made.add_argument("--reason", default="", metavar="TEXT", help="why, for others")
     made.add_argument("--by", metavar="NAME", help="who (USER@HOST)")
     made.add_argument("--end", action="store_true", help="it is over")
 
 
-async def run(arguments: argparse.Namespace) -> int:
+def _judge(arguments: argparse.Namespace) -> None:
     if arguments.end == (arguments.seconds is not None) and arguments.bookie:
         raise errors.BadInput("say how long the bookie is under maintenance (--seconds), or that it is over (--end)")
     if not arguments.bookie and (arguments.end or arguments.seconds is not None):
         raise errors.BadInput("which bookie? `bookie cluster list-bookies` shows them")
+    if arguments.seconds is not None:
+        MaintenanceLease(arguments.seconds, arguments.by or who.caller(), arguments.reason)
+
+
+async def run(arguments: argparse.Namespace) -> int:
     async with where.cluster(arguments) as (store, uri, _):
         leases = Maintenance(store, uri.root)
         if not arguments.bookie:

@@ -119,14 +119,15 @@ async def _run(arguments: argparse.Namespace) -> int:
 
     log.set_up(arguments.log_level, as_json=arguments.json)
     options = _options(arguments)
+    metrics_at = _address(arguments.metrics) if arguments.metrics else None
     me = ids.parse_bookie_id(arguments.name or f"{socket.gethostname()}-{os.getpid()}")
     async with where.client(arguments, session_ms=_SESSION_MS) as client, contextlib.AsyncExitStack() as stack:
         daemon = AutoRecoveryDaemon(client.shared, me, options)
         loop.on_stop_signals(daemon.request_stop)
         certificates = CertificateWatch(where.certificates(arguments))
         await stack.enter_async_context(certificates.running())
-        if arguments.metrics:
-            telemetry = lambda: itertools.chain(daemon.samples(), certificates.samples())  # noqa: E731
-            await stack.enter_async_context(metrics.serve(telemetry, _address(arguments.metrics)))
+        if metrics_at is not None:
+            telemetry = metrics.serve(lambda: itertools.chain(daemon.samples(), certificates.samples()), metrics_at)
+            await stack.enter_async_context(telemetry)
         await daemon.run()
     return 0

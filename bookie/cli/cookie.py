@@ -28,7 +28,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     verbs = noun.add_subparsers(metavar="VERB", required=True)
     _verb(verbs, "list", "list the bookies that have a cookie", _list)
     _verb(verbs, "show", "show a bookie's cookie and the current incarnation of its volumes", _show, bookie=True)
-    _verb(
+    check = _verb(
         verbs,
         "check",
         "compare the cookie in the metadata store with a bookie's settings and directories (needs --config)",
@@ -37,7 +37,10 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     generate = _verb(verbs, "generate", "print the cookie that these settings ask for (needs --config)", _generate)
     generate.add_argument("--output", type=Path, metavar="FILE", help="write it to this file (default: stdout)")
     create = _verb(verbs, "create", "put a saved cookie of a bookie back into the metadata store", _create, bookie=True)
-    create.add_argument("file", type=_saved, metavar="FILE", help="the saved cookie")
+    create.add_argument("file", type=Path, metavar="FILE", help="the saved cookie")
+    create.set_defaults(judge=_judge_saved)
+    for verb in (check, generate):
+        verb.set_defaults(judge=_judge_settings)
     delete = _verb(verbs, "delete", "forget a bookie that never returns: delete its cookie", _delete, bookie=True)
     delete.add_argument(
         "--force",
@@ -64,10 +67,31 @@ def _verb(verbs: Any, name: str, text: str, work: Verb | None, *, bookie: bool =
 
 async def run(arguments: argparse.Namespace) -> int:
     work: Verb = arguments.work
-    if arguments.work in (_check, _generate) and not arguments.config:
-        raise errors.BadInput("add --config FILE, the settings file of the bookie whose cookie this is about")
     async with where.cluster(arguments) as (store, uri, _):
         return await work(store, uri, arguments)
+
+
+def _judge_settings(arguments: argparse.Namespace) -> None:
+    """Put what the settings say of the bookie beside the arguments. Raises BadInput."""
+    if not arguments.config:
+        raise errors.BadInput("add --config FILE, the settings file of the bookie whose cookie this is about")
+    output.check_target(getattr(arguments, "output", None))
+    arguments.options = server_options.build(settings.load(arguments)).options
+
+
+def _judge_saved(arguments: argparse.Namespace) -> None:
+    """Put the bytes of the saved cookie, which a pipe gives only once, and what they say beside the arguments. Raises
+    BadInput."""
+    path: Path = arguments.file
+    data = output.read(path)
+    with output.blamed(path):
+        found = cookie.load_cookie(data)
+    if found.bookie_id != arguments.bookie:
+        raise errors.BadInput(
+            f"{path} is the cookie of {found.bookie_id}, not of {arguments.bookie}: name the file that was saved of"
+            " this bookie"
+        )
+    arguments.saved = data, found
 
 
 # ---- seeing ----------------------------------------------------------------------------------------------------------
@@ -130,12 +154,12 @@ async def _generate(store: MetadataStore, uri: MetadataUri, arguments: argparse.
 
 
 async def _create(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> int:
-    bookie_id, (file, data, found) = arguments.bookie, arguments.file
+    bookie_id, file, (data, found) = arguments.bookie, arguments.file, arguments.saved
     instance_id = await clusters.instance_id(store, uri.root)
-    if (found.bookie_id, found.instance_id) != (bookie_id, instance_id):
+    if found.instance_id != instance_id:
         raise errors.BadInput(
-            f"{file} is the cookie of {found.bookie_id} in cluster {found.instance_id or '?'}, not of"
-            f" {bookie_id} in {instance_id or '?'}: name the file that was saved of this bookie"
+            f"{file} is a cookie of cluster {found.instance_id or '?'}, not of {instance_id or '?'}: name the file that"
+            " was saved of this bookie in this cluster"
         )
     path = paths.cookie(uri.root, bookie_id)
     if await find(store, path) is not None:
@@ -190,7 +214,7 @@ async def _delete(store: MetadataStore, uri: MetadataUri, arguments: argparse.Na
 
 async def _master(store: MetadataStore, uri: MetadataUri, arguments: argparse.Namespace) -> Cookie:
     """Return the cookie that the settings ask for."""
-    options = server_options.build(settings.load(arguments)).options
+    options = arguments.options
     instance_id = await clusters.instance_id(store, uri.root)
     storage = options.storage
     return Cookie(options.bookie_id, storage.journal_dirs, storage.ledger_dirs, storage.index_dirs, instance_id)
@@ -211,14 +235,6 @@ async def _count_naming(store: MetadataStore, uri: MetadataUri, bookie_id: Booki
                 continue
             count += metadata.names(bookie_id)
     return count
-
-
-def _saved(text: str) -> tuple[Path, bytes, Cookie]:
-    """Return a file with a cookie, its bytes, which a pipe gives only once, and what they say. Raises BadInput."""
-    path = Path(text)
-    data = output.read(path)
-    with output.blamed(path):
-        return path, data, cookie.load_cookie(data)
 
 
 def _facts(found: Cookie) -> dict[str, Any]:

@@ -22,6 +22,7 @@ _LEFT_COLUMNS = {"ledger": "LEDGER", "reason": "LEFT BECAUSE"}
 _ATTEMPTS = 2
 # A writer that chose the bookie just before it went may make a ledger while the others are moved.
 _ROUNDS = 3
+_RATE_MAX = 2**63 - 1
 
 
 def add_parsers(verbs: Any) -> None:
@@ -62,7 +63,7 @@ def _add_limits(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument(
         "--bytes-per-second",
-        type=output.whole,
+        type=output.within("--bytes-per-second", 1, _RATE_MAX),
         metavar="N",
         help="copy at most so many bytes a second (default: no limit)",
     )
@@ -169,11 +170,12 @@ async def _refuse_unknown(client: Client, report: _Report, found: list[AffectedL
 def _evacuation(
     client: Client, report: _Report, arguments: argparse.Namespace, *, may_hold: MayHold | None = None
 ) -> Evacuation:
-    rate = arguments.bytes_per_second
-    if rate is not None and rate < 1:
-        raise errors.BadInput(f"--bytes-per-second is {rate}: it must be at least 1")
     return Evacuation(
-        client.shared, report.bookies, bytes_per_s=rate, may_end=not arguments.skip_open, may_hold=may_hold
+        client.shared,
+        report.bookies,
+        bytes_per_s=arguments.bytes_per_second,
+        may_end=not arguments.skip_open,
+        may_hold=may_hold,
     )
 
 

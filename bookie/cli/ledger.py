@@ -14,6 +14,7 @@ from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.client import arguments as checks
 from bookie.client.repair import accepting_loss
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.quorum.schedule import Schedule
 
 DIGESTS = ("CRC32C", "HMAC", "CRC32", "DUMMY")
 
@@ -30,15 +31,18 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     write.add_argument("--password", type=password_bytes, default="", help="the ledger's password (default: empty)")
     read = _verb(verbs, "read", "print the payloads of a ledger's entries, one a line", _read, ledger=True)
     _add_password(read)
-    read.add_argument("--first", type=output.whole, default=0, metavar="ENTRY", help="begin at this entry (default: 0)")
-    read.add_argument(
-        "--last", type=output.whole, metavar="ENTRY", help="end at this entry (default: the last confirmed one)"
-    )
+    for flag, default, text in (
+        ("--first", 0, "begin at this entry (default: 0)"),
+        ("--last", None, "end at this entry (default: the last confirmed one)"),
+    ):
+        number = output.within(flag, 0, ids.LEDGER_ID_MAX)
+        read.add_argument(flag, type=number, default=default, metavar="ENTRY", help=text)
     read.add_argument(
         "--recover", action="store_true", help="close the ledger first if it is open; its writer can append no more"
     )
     read.add_argument("--follow", action="store_true", help="wait for new entries until the ledger is closed")
     output.add_bookie(read, "--bookie", "read only the copies of this bookie; recover nothing")
+    read.set_defaults(judge=_judge_read)
     _verb(verbs, "show", "show a ledger's metadata", _show, ledger=True)
     listing = _verb(verbs, "list", "list the ids of all ledgers", _list)
     output.add_bookie(listing, "--naming", "list only ledgers that have this bookie in an ensemble")
@@ -76,6 +80,7 @@ def _add_password(verb: argparse.ArgumentParser) -> None:
 
 
 def add_shape(verb: argparse.ArgumentParser) -> None:
+    verb.set_defaults(judge=judge_shape)
     for flag, default, text in (
         ("--ensemble-size", 3, "bookies of the ledger (3)"),
         ("--write-quorum", 3, "copies of each entry (3)"),
@@ -127,15 +132,16 @@ async def _write(client: Client, arguments: argparse.Namespace) -> None:
     output.say(arguments, facts, f"{writer.id}")
 
 
-async def _read(client: Client, arguments: argparse.Namespace) -> None:
-    ledger_id: LedgerId = arguments.ledger
-    if not 0 <= arguments.first <= ids.LEDGER_ID_MAX:
-        raise errors.BadInput(f"--first {arguments.first} is no entry: it must be 0 to {ids.LEDGER_ID_MAX}")
+def _judge_read(arguments: argparse.Namespace) -> None:
     if arguments.last is not None and arguments.last < arguments.first:
         raise errors.BadInput(f"--last {arguments.last} is before --first {arguments.first}")
+    if arguments.bookie and (arguments.follow or arguments.recover):
+        raise errors.BadInput("--bookie reads what one bookie has now: leave out --follow and --recover")
+
+
+async def _read(client: Client, arguments: argparse.Namespace) -> None:
+    ledger_id: LedgerId = arguments.ledger
     if arguments.bookie:
-        if arguments.follow or arguments.recover:
-            raise errors.BadInput("--bookie reads what one bookie has now: leave out --follow and --recover")
         await _read_one(client, arguments, ledger_id)
         return
     async with await _open(client, arguments, ends_it=arguments.recover and not arguments.follow) as reader:
@@ -307,6 +313,12 @@ def _text_of(facts: dict[str, Any]) -> str:
     lines += [f"{'segment':13} {s['firstEntry']:>8}  {', '.join(s['bookies'])}" for s in facts["segments"]]
     lines += [f"{'custom':13} {key}={value}" for key, value in facts["custom"].items()]
     return "\n".join(lines)
+
+
+def judge_shape(arguments: argparse.Namespace) -> None:
+    """Raise BadInput for quorums that do not nest, and for what no ledger's record can hold."""
+    Schedule(arguments.ensemble_size, arguments.write_quorum, arguments.ack_quorum)
+    checks.custom(arguments.custom)
 
 
 def shape_of(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -80,6 +80,7 @@ def _run(words: Sequence[str]) -> int:
             _refuse_empty(words)
         parsed = parser_for(words).parse_args(words)  # raises BadInput itself: `type=` of a flag is a parser of ours
         log.quiet()
+        getattr(parsed, "judge", _nothing)(parsed)
         code = parsed.run(parsed)
         if isinstance(code, Coroutine):
             code = loop.run(code)
@@ -88,6 +89,10 @@ def _run(words: Sequence[str]) -> int:
         return exit_code(error)
     assert isinstance(code, int)
     return code
+
+
+def _nothing(_: argparse.Namespace) -> None:
+    """Judge a verb whose parser has judged all."""
 
 
 def _refuse_empty(words: Sequence[str]) -> None:

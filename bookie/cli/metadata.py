@@ -31,6 +31,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     )
     output.add_ledger(dump)
     dump.add_argument("--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
+    dump.set_defaults(judge=lambda arguments: output.check_target(arguments.output))
     restore = output.add_verb(
         verbs, "restore", "put a dumped record of a ledger back into the metadata store", *flags, run=run_restore
     )

@@ -79,12 +79,14 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
         help="wait until writers close their ledgers or replace the bookie (default), or close the ledgers, which"
         " fences off their writers",
     )
+    output.add_bookie(drain, "--dead", "empty this other bookie instead, which is dead for good")
     drain.add_argument(
-        "--dead", default="", metavar="BOOKIE", help="empty this other bookie instead, which is dead for good"
+        "--bytes-per-second",
+        type=output.within("--bytes-per-second", 0, _BYTES_PER_SECOND_MAX),
+        metavar="N",
+        help="copy at most so many (default, and 0: as repairs do)",
     )
-    drain.add_argument(
-        "--bytes-per-second", type=output.whole, metavar="N", help="copy at most so many (default: as repairs do)"
-    )
+    drain.set_defaults(judge=refuse_orders)
     scrub = _verb(
         verbs, "scrub", "show how far a bookie has checked every entry's bytes, and which entries are bad", _scrub
     )
@@ -178,18 +180,12 @@ def release_plan(held: GarbageReport) -> list[str]:
 
 def _drain(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
     """Exit code 0: the order is taken; of --status: the bookie is empty. 6: it is not, or nobody looked."""
-    action = DrainAction.CANCEL if arguments.cancel else DrainAction.LOOK if arguments.status else DrainAction.START
-    refuse_orders(action, arguments)
-    if abs(arguments.bytes_per_second or 0) > _BYTES_PER_SECOND_MAX:
-        raise errors.BadInput(
-            f"--bytes-per-second is {arguments.bytes_per_second}: it must be {_BYTES_PER_SECOND_MAX} at most;"
-            " leave it out for the rate of repairs"
-        )
+    action = _action_of(arguments)
     order = calls.drain(
         action,
         bytes_per_second=arguments.bytes_per_second or 0,
         open_ledgers=OpenLedgers(arguments.open_ledgers or OpenLedgers.WAIT.value),
-        bookie_id=arguments.dead,
+        bookie_id=arguments.dead or "",
     )
     if action is not DrainAction.START or not arguments.dead:
         return tell_drain(arguments, bookie.ask(order))
@@ -219,11 +215,15 @@ def why_not_emptied(dead: str, status: DrainStatus, *, is_new: bool) -> errors.B
     return kind(f"{status.error}; {what}")
 
 
-def refuse_orders(action: DrainAction, arguments: argparse.Namespace) -> None:
+def _action_of(arguments: argparse.Namespace) -> DrainAction:
+    return DrainAction.CANCEL if arguments.cancel else DrainAction.LOOK if arguments.status else DrainAction.START
+
+
+def refuse_orders(arguments: argparse.Namespace) -> None:
     """Raise BadInput when the command only looks, or cancels, and is told how to drain: nothing would come of that."""
     told = {"--open-ledgers": arguments.open_ledgers, "--bytes-per-second": arguments.bytes_per_second}
     for option, value in told.items():
-        if value is not None and action is not DrainAction.START:
+        if value is not None and _action_of(arguments) is not DrainAction.START:
             raise errors.BadInput(
                 f"{option} is for a drain that begins or goes on: leave it out, or leave out"
                 f" --{'cancel' if arguments.cancel else 'status'} (the same order again changes a drain under way)"
@@ -268,7 +268,7 @@ def tell_drain(arguments: argparse.Namespace, status: DrainStatus) -> int:
     return output.EXIT_OF[output.WHOLE if status.is_empty else output.NOT_KNOWN]
 
 
-def _no_drain(dead: str) -> str:
+def _no_drain(dead: str | None) -> str:
     """Return the sentence for a look at a drain that is not under way; `dead`: of this other bookie."""
     if dead:
         return (

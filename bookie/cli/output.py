@@ -34,7 +34,8 @@ def add_verb(
     """Add a parser below `verbs`: `text` stands in the list of verbs, and begins the verb's own help.
 
     Each of `add_flags` adds flags to the parser. `defaults` are added to its arguments; their `run` is the function
-    that does the work.
+    that does the work, and their `judge`, if there is one, comes before it: what is wrong whatever a cluster says is
+    told before anything is connected.
     """
     made: argparse.ArgumentParser = verbs.add_parser(
         name, help=text, description=f"{text[0].upper()}{text[1:]}.", aliases=aliases
@@ -51,6 +52,18 @@ def whole(text: str) -> int:
     if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS_MAX:
         raise argparse.ArgumentTypeError(f"{text[:_DIGITS_MAX]!r} is no whole number")
     return int(text)
+
+
+def within(flag: str, least: int, most: int) -> Callable[[str], int]:
+    """Return a parser of the number behind `flag`. It raises BadInput for one that is out of range."""
+
+    def parse(text: str) -> int:
+        number = whole(text)
+        if not least <= number <= most:
+            raise errors.BadInput(f"{flag} is {number}: it must be {least} to {most}")
+        return number
+
+    return parse
 
 
 def add_ledger(
@@ -211,6 +224,13 @@ def write(path: Path, data: bytes, *, opener: Callable[[str, int], int] | None =
         raise errors.StorageFailed(
             f"{path} cannot be written: {error.strerror}: what it holds now is not whole"
         ) from error
+
+
+def check_target(path: Path | None) -> None:
+    """Raise BadInput where `write` would find that nothing can be a file there. What a disk says, only `write` sees."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        reason = os.strerror(errno.EISDIR if path.is_dir() else errno.ENOENT)
+        raise errors.BadInput(f"{path} cannot be written: {reason}: name another file")
 
 
 def _open_to_write(path: str, flags: int) -> int:

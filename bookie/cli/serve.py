@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bookie.cli.server_options import Effective
     from bookie.ports import World
     from bookie.ports.metadata_store import MetadataStore
-    from bookie.ports.metrics import Telemetry
+    from bookie.ports.metrics import Histogram, Sample, Telemetry
     from bookie.ports.network import Address
     from bookie.ports.tls import TlsOptions
     from bookie.runtime.admin import Secured
@@ -112,7 +112,10 @@ async def _serve(effective: "Effective") -> int:
         node.live.take_with("logLevel", lambda level: runtime_log.set_level(str(level)))
         certificates = CertificateWatch(_with_certificates(effective))
         node.admin.certificates_due = certificates.due
-        telemetry = lambda: itertools.chain(node.telemetry(), certificates.samples())  # noqa: E731
+
+        def telemetry() -> "Iterable[Sample | Histogram]":
+            return itertools.chain(node.telemetry(), certificates.samples())
+
         loop.settle_memory()
         loop.on_uncaught(node.uncaught)
         loop.on_stop_signals(node.request_stop)

@@ -39,29 +39,43 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     speed.add_argument("--entries", type=output.whole, default=10_000, metavar="N", help="entries to write (10000)")
     speed.add_argument("--size", type=output.whole, default=1024, metavar="BYTES", help="size of an entry (1024)")
     speed.add_argument(
-        "--in-flight", type=output.whole, default=500, metavar="N", help="most entries sent and not yet answered (500)"
+        "--in-flight",
+        type=output.within("--in-flight", 1, _SPEED_ENTRIES_MAX),
+        default=500,
+        metavar="N",
+        help="most entries sent and not yet answered (500)",
     )
+    sanity.set_defaults(judge=_judge_sanity)
+    speed.set_defaults(judge=_judge_speed)
     for verb in (sanity, speed):
         verb.add_argument("--password", type=ledger.password_bytes, default="bookie test", help="the ledger's password")
 
 
-async def run_sanity(arguments: argparse.Namespace) -> int:
+def _judge_sanity(arguments: argparse.Namespace) -> None:
+    ledger.judge_shape(arguments)
     if arguments.entries > _SANITY_ENTRIES_MAX:  # all of them are held in memory
         raise errors.BadInput(
             f"--entries is {arguments.entries}: it must be {_SANITY_ENTRIES_MAX} at most: `test speed` writes more"
         )
     _check_counts(arguments, "entries")  # of no entry nothing is known, and this command says that the cluster works
+
+
+async def run_sanity(arguments: argparse.Namespace) -> int:
     facts = await _sanity(arguments)
     output.say(arguments, facts, f"{facts['entries']} entries were written, read back and compared: the cluster works")
     return 0
 
 
-async def run_speed(arguments: argparse.Namespace) -> int:
-    _check_counts(arguments, "entries", "size", "in_flight")
+def _judge_speed(arguments: argparse.Namespace) -> None:
+    ledger.judge_shape(arguments)
+    _check_counts(arguments, "entries", "size")
     if arguments.size > FRAME_LIMIT_BYTES:  # before it takes all memory
         raise errors.BadInput(f"--size is {arguments.size}: an entry must fit a frame of {FRAME_LIMIT_BYTES} bytes")
     if arguments.entries > _SPEED_ENTRIES_MAX:
         raise errors.BadInput(f"--entries is {arguments.entries}: it must be {_SPEED_ENTRIES_MAX} at most")
+
+
+async def run_speed(arguments: argparse.Namespace) -> int:
     payload = bytes(index % 251 for index in range(arguments.size))
     async with where.client(arguments) as client:
         writer = await client.create(**ledger.shape_of(arguments))

@@ -28,6 +28,7 @@ from bookie.workload import check, files, supervisor, survey, verify
 _SESSION_MS = 30_000
 # Of entries a second, entries a ledger and seconds: what is more was not meant.
 _MOST = 10**9
+_MS_MAX = 2**63 - 1
 EXIT_OK, EXIT_FAILED, EXIT_NOT_FOUND = 0, 1, 3
 
 
@@ -58,10 +59,10 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     check_all = output.add_verb(
         verbs, "verify", "recover the ledgers that were left open, read every acknowledged entry back and compare it"
     )
-    check_all.add_argument("--replicas-of", metavar="BOOKIE", help="also read each copy that this bookie should hold")
+    output.add_bookie(check_all, "--replicas-of", "also read each copy that this bookie should hold")
     check_all.add_argument(
         "--before-ms",
-        type=output.whole,
+        type=output.within("--before-ms", 0, _MS_MAX),
         help="with --replicas-of: only entries acknowledged before this time (ms since 1970)",
     )
     check_all.add_argument("--json", action="store_true", help="the verdict as JSON")
@@ -177,6 +178,8 @@ def run_stop(arguments: argparse.Namespace) -> int:
 async def run_verify(arguments: argparse.Namespace) -> int:
     """Read back all acknowledged entries; print the verdict. Exit 0 when all came back, 1 when something is lost, 6
     when something could not be read, or nothing was acknowledged."""
+    if arguments.before_ms is not None and not arguments.replicas_of:
+        raise errors.BadInput("--before-ms is of copies, and none are looked at one by one: add --replicas-of BOOKIE")
     if output.is_there(arguments.log) and not arguments.log.is_dir():
         raise errors.BadInput(f"{arguments.log} is no folder: name the one that `run --log` had")
     if output.is_there(arguments.log) and not os.access(arguments.log, os.R_OK | os.X_OK):

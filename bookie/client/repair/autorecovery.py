@@ -22,7 +22,7 @@ from bookie.ports.metadata_store import MetadataStore, find, find_children, find
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
-_DELAY_S_MAX = (1 << 31) - 1  # Java reads an int
+DELAY_S_MAX = (1 << 31) - 1  # Java reads an int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class AutoRecovery:
             seconds = int(data)
         except ValueError:
             seconds = -1
-        if not 0 <= seconds <= _DELAY_S_MAX:
+        if not 0 <= seconds <= DELAY_S_MAX:
             raise errors.BadInput(f"{path} holds {data[:80]!r}, which is no number of seconds: set it again")
         return seconds
 
@@ -140,8 +140,8 @@ class AutoRecovery:
         auditor reads."""
         if seconds < 0:
             raise errors.BadInput(f"the delay must be 0 s or more, not below 0: it was {str(seconds)[:40]}")
-        if seconds > _DELAY_S_MAX:
-            raise errors.BadInput(f"the delay must be {_DELAY_S_MAX} s at most: it was {str(seconds)[:40]}")
+        if seconds > DELAY_S_MAX:
+            raise errors.BadInput(f"the delay must be {DELAY_S_MAX} s at most: it was {str(seconds)[:40]}")
         await self._write(paths.recovery_delay(self.root), str(seconds).encode())
 
     async def full_check_ms(self) -> int | None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bookie.base import errors
-from bookie.cli import ledger, main, node, output, settings, where
+from bookie.cli import main, node, output, settings, where
 from bookie.cli import test as speed
 from bookie.local import layout
 from bookie.ports.admin import DrainStatus
@@ -569,11 +569,8 @@ def test_ctrl_c_before_the_first_step_leaves_no_coroutine_that_was_never_awaited
 
 @pytest.mark.parametrize("first", [-1, 2**63])
 def test_a_first_entry_that_no_ledger_has_is_refused(first: int) -> None:
-    nobody: Any = None
-    arguments = argparse.Namespace(ledger=7, first=first, last=None, bookie=None)
-
-    with pytest.raises(errors.BadInput, match=f"--first {first} is no entry"):
-        asyncio.run(ledger._read(nobody, arguments))
+    with pytest.raises(errors.BadInput, match=f"--first is {first}: it must be 0 to {2**63 - 1}$"):
+        main.parser_for(["ledger"]).parse_args(["ledger", "read", "7", "--first", str(first)])
 
 
 @pytest.mark.parametrize("with_certificate", [False, True])
