@@ -75,6 +75,7 @@ def _judge_settings(arguments: argparse.Namespace) -> None:
     """Put what the settings say of the bookie beside the arguments. Raises BadInput."""
     if not arguments.config:
         raise errors.BadInput("add --config FILE, the settings file of the bookie whose cookie this is about")
+    where.uri_of(arguments)  # refuses two clusters that contradict each other
     output.check_target(getattr(arguments, "output", None))
     arguments.options = server_options.build(settings.load(arguments)).options
 

@@ -132,6 +132,7 @@ def _log_of(arguments: argparse.Namespace) -> Iterator[None]:
 def check_orders(arguments: argparse.Namespace) -> None:
     """Raise BadInput for orders by which nobody can write: the writers would end one after the other, or never begin,
     while samples of a run are printed."""
+    _file_of(arguments)
     paths.parse_uri(where.uri_of(arguments))
     for flag, least in (("rate", 0), ("entries_per_ledger", 0), ("kill_every_s", 0)):
         value = getattr(arguments, flag, 1)
@@ -144,9 +145,20 @@ def check_orders(arguments: argparse.Namespace) -> None:
         raise errors.BadInput(f"--plans names {', '.join(sorted(unknown))}: there are {', '.join(supervisor.SHARES)}")
 
 
+def _file_of(arguments: argparse.Namespace) -> str:
+    """Return the settings file by a name that other processes can read, "" where none is named. Raises BadInput."""
+    path = Path(arguments.config or "")
+    if arguments.config and path.exists() and not path.resolve().is_file():
+        raise errors.BadInput(
+            f"--config {path} is no file that each writer, a process of its own, can read again: write the settings to"
+            " a file and name that"
+        )
+    return str(path.resolve()) if arguments.config else ""
+
+
 def run_of(arguments: argparse.Namespace) -> supervisor.WorkloadRun:
     cluster = ["--metadata-service-uri", where.uri_of(arguments)]
-    cluster += ["--config", arguments.config] if arguments.config else []
+    cluster += ["--config", _file_of(arguments)] if arguments.config else []
     return supervisor.WorkloadRun(tuple(cluster), arguments.log, arguments.rate, arguments.entries_per_ledger)
 
 
@@ -161,12 +173,14 @@ def run_stop(arguments: argparse.Namespace) -> int:
         return EXIT_NOT_FOUND
     try:
         with _log_of(arguments):
+            had_stopped = supervisor.has_stopped(arguments.log)
             is_stopped = supervisor.stop(arguments.log, tell=lambda text: output.tell(f"bookie workload: {text}"))
     except supervisor.NoRun as none:
         output.tell(f"bookie workload: {none}: name the folder that `run --log` has, on the machine where it runs")
         return EXIT_NOT_FOUND
     if is_stopped:
-        output.say(arguments, {"log": str(arguments.log), "stopped": True}, "")
+        said = "had stopped before" if had_stopped else "has stopped"
+        output.say(arguments, {"log": str(arguments.log), "stopped": True}, f"the run on {arguments.log} {said}")
         return EXIT_OK
     output.tell(f"bookie workload: the run on {arguments.log} is still there: ask again, or look at what it says")
     return EXIT_FAILED

@@ -25,6 +25,11 @@ _STDERR_PATIENCE_MS = 1_000
 _TOLD_BYTES_MAX = 1024
 
 
+# How /dev/null stands for a standard stream that is closed. Input gives nothing and output takes nothing, each in an
+# error; what is said on stderr is lost, for there is nowhere to say so.
+_HELD = (os.O_WRONLY, os.O_RDONLY, os.O_RDWR)
+
+
 class OutputFailed(BookieError):
     """Standard output takes no more."""
 
@@ -43,7 +48,8 @@ class _Out(io.FileIO):
             if isinstance(error, BrokenPipeError):
                 raise
             self.not_taken = bytes(data)
-            raise OutputFailed(f"standard output takes no more: {error.strerror}") from None
+            reason = "it is closed, or open only for reading" if error.errno == errno.EBADF else error.strerror
+            raise OutputFailed(f"standard output takes no more: {reason}") from None
 
 
 class _Err(io.FileIO):
@@ -140,11 +146,11 @@ def _tell(program: str, not_taken: bytes) -> None:
 def _hold_closed() -> None:
     """Open /dev/null where a standard stream is closed. Else a socket or a file of ours takes its number: libuv aborts
     when it closes one of these, and what C code says on stderr could land in a file with data."""
-    for number in (0, 1, 2):
+    for number in range(len(_HELD)):
         try:
             os.fstat(number)
         except OSError:
-            taken = os.open(os.devnull, os.O_WRONLY if number == 0 else os.O_RDWR)  # the lowest that is free
+            taken = os.open(os.devnull, _HELD[number])  # the lowest that is free
             assert taken == number
 
 

@@ -89,7 +89,7 @@ def _has_run(log: Path) -> bool:
     return False
 
 
-def _has_stopped(log: Path) -> bool | None:
+def has_stopped(log: Path) -> bool | None:
     """Whether the run on this log has said that it stopped; None where no run is there that could say it."""
     has_run = _has_run(log)  # looked for first: a run says so before it ends
     return True if (log / STOPPED_FILE).exists() else False if has_run else None
@@ -141,15 +141,15 @@ def stop(log: Path, *, tell: Callable[[str], None] = lambda _: None) -> bool:
     """Ask the run on this log to stop; True once its writers are gone and their logs are whole. `tell` gets what is
     waited for. Raises NoRun where no run is there, or it ended without a word: nobody would answer."""
     patience_s = 2 * STOP_TIMEOUT_S
-    has_stopped = _has_stopped(log)
-    if has_stopped is None:
+    is_over = has_stopped(log)
+    if is_over is None:
         raise NoRun(f"no run on {log} is there to be stopped")
     (log / STOP_FILE).touch()
-    if not has_stopped:
+    if not is_over:
         tell(f"the run on {log} is asked to stop; waiting until its writers have, {patience_s:g} s at most")
     deadline_s = time.monotonic() + patience_s
-    while not (has_stopped := _has_stopped(log)):
-        if has_stopped is None:
+    while not (is_over := has_stopped(log)):
+        if is_over is None:
             raise NoRun(f"the run on {log} ended, and did not say that it had stopped: it was killed, or failed")
         if time.monotonic() > deadline_s:
             return False

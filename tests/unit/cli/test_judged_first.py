@@ -113,6 +113,7 @@ CLUSTER = ["--metadata-service-uri", NOBODY["--metadata-service-uri"]]
         (["metadata", "dump", "7", *CLUSTER, "--output", "/proc"], "/proc cannot be written: "),
         (["cookie", "create", *CLUSTER, "other:1", "COOKIE"], "is the cookie of b:1, not of other:1"),
         (["cookie", "check", *CLUSTER, "--config", "SETTINGS"], "bookiePort"),
+        (["cookie", "check", "--config", "/dev/null"], "no cluster"),
         (["cookie", "generate", *CLUSTER, "--config", "SETTINGS"], "bookiePort"),
         (["cookie", "generate", *CLUSTER, "--config", "/dev/null", "--output", "/nowhere/x"], "/nowhere/x cannot be"),
     ],

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bookie.base import errors
-from bookie.cli import main, node, output, settings, where
+from bookie.cli import main, node, output, settings, where, workload
 from bookie.cli import test as speed
 from bookie.local import layout
 from bookie.ports.admin import DrainStatus
@@ -521,6 +521,43 @@ def test_a_stop_of_a_run_that_has_stopped_is_done(tmp_path: Path) -> None:
     (tmp_path / "stopped").touch()
 
     assert supervisor.stop(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"), [([], "the run on {} had stopped before\n"), (["--json"], '{{"log": "{}", "stopped": true}}\n')]
+)
+def test_who_stops_what_has_stopped_is_told_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], said: str
+) -> None:
+    (tmp_path / "stopped").touch()
+
+    assert main.main(["workload", "stop", "--log", str(tmp_path), *more]) == main.DONE
+
+    assert capsys.readouterr() == (said.format(tmp_path), "")
+
+
+def test_settings_that_can_be_read_once_are_no_run_s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its writers are processes of their own: each ended with "cannot be read", while the run told of samples."""
+    os.mkfifo(tmp_path / "pipe")
+    words = ["workload", "run", *ZOOKEEPER, "--log", str(tmp_path / "log"), "--config"]
+
+    assert main.main([*words, str(tmp_path / "pipe")]) == main.USAGE
+
+    assert capsys.readouterr().err == (
+        f"bookie: --config {tmp_path}/pipe is no file that each writer, a process of its own, can read again: write the"
+        " settings to a file and name that\n"
+    )
+    assert not (tmp_path / "log").exists()
+
+
+def test_writers_are_given_the_file_behind_a_descriptor(tmp_path: Path) -> None:
+    """As of `--config /dev/stdin < FILE`: they have no such descriptor."""
+    (tmp_path / "settings").write_text("")
+    with (tmp_path / "settings").open() as file:
+        words = ["workload", "run", *ZOOKEEPER, "--log", "/log", "--config", f"/dev/fd/{file.fileno()}"]
+        run = workload.run_of(main.parser_for(words).parse_args(words))
+
+    assert run.cluster[-1] == str(tmp_path / "settings")
 
 
 def test_a_run_that_is_killed_while_it_stops_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

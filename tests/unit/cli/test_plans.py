@@ -26,8 +26,9 @@ def test_no_plan_is_shown_to_make_a_cookie_that_exists(
 ) -> None:
     data = cookie.dump_cookie(Cookie(ID, ("/j",), ("/l",), ("/x",), "i-1"))
     (tmp_path / "saved").write_bytes(data)
-    file = cookies._saved(str(tmp_path / "saved"))
-    wanted = argparse.Namespace(bookie=ID, file=file, json=False, **{"yes": False, "dry_run": False, **consent})
+    more = {"yes": False, "dry_run": False, **consent}
+    wanted = argparse.Namespace(bookie=ID, file=tmp_path / "saved", json=False, **more)
+    cookies._judge_saved(wanted)
     simulation = Simulation("plans")
 
     async def story() -> None:

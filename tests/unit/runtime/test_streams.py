@@ -40,6 +40,38 @@ def test_a_full_disk_under_standard_output_is_one_line_and_code_1(program: str, 
     assert "Exception ignored" not in told
 
 
+@pytest.mark.parametrize(
+    ("program", "words", "closed"),
+    [
+        ("bookie", ["settings", "show", "--json"], "1>&-"),
+        ("bookie", ["--version"], "1</dev/null"),
+        ("bookie", ["ledger", "--help"], "0<&- 1>&-"),
+        ("bookie-operator", ["crds"], "1>&-"),
+    ],
+)
+def test_a_closed_standard_output_is_told_with_what_it_did_not_take(
+    program: str, words: list[str], closed: str
+) -> None:
+    """It ended with 0, and had told nothing: nobody knows then what a command found."""
+    command = ["sh", "-c", f'exec "$0" "$@" {closed}', *COMMANDS[program], *words]
+    done = subprocess.run(command, stderr=PIPE, timeout=120, check=False)
+
+    told = done.stderr.decode()
+    assert done.returncode == main.FAILED, told
+    first, second, third = told.split("\n", 2)
+    assert first == f"{program}: standard output takes no more: it is closed, or open only for reading"
+    assert second == f"{program}: it did not take:"
+    assert third
+    assert "Traceback" not in told
+
+
+def test_a_command_that_says_nothing_needs_no_standard_output() -> None:
+    script = "from bookie.runtime import streams\nwith streams.guarded('bookie'):\n    pass"
+    done = subprocess.run(["sh", "-c", 'exec "$0" -c "$1" >&-', sys.executable, script], timeout=120, check=False)
+
+    assert done.returncode == 0
+
+
 def test_what_a_full_disk_did_not_take_is_told_on_stderr() -> None:
     """The id of a ledger that was made stands nowhere else."""
     script = "from bookie.runtime import streams\nwith streams.guarded('bookie'):\n    print(4711)"
