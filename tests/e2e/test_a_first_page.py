@@ -19,6 +19,7 @@ import wait_support
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 TIMEOUT_S = 1800.0  # images are built and loaded here, when nobody did it before
+_MADE = "statefulsets,services,serviceaccounts,configmaps,poddisruptionbudgets,jobs,secrets"
 UNDO = """
 kubectl delete --ignore-not-found --wait -f examples/bookiecluster.yaml || echo "no such kind"
 kubectl delete --ignore-not-found --wait -f examples/zookeeper.yaml
@@ -46,6 +47,17 @@ def _summary() -> str:
     return str(status["summary"])
 
 
+def _managers() -> dict[str, set[str]]:
+    """By kind of the fleet's objects: how their fields came there, what Kubernetes' own controllers note left out."""
+    found = dict[str, set[str]]()
+    ours = ("--selector", "app.kubernetes.io/managed-by=bookie-operator")
+    for item in kube_tools.kubectl_json("get", _MADE, *ours, "--show-managed-fields")["items"]:
+        for one in item["metadata"]["managedFields"]:
+            if not one.get("subresource") and one["manager"] != "kube-controller-manager":
+                found.setdefault(item["kind"], set()).add(one["operation"])
+    return found
+
+
 def test_the_kubernetes_commands_of_the_readme_end_with_a_fleet_that_is_ready(alone: None) -> None:
     page = pages_support.block("README.md", "On Kubernetes")
 
@@ -55,6 +67,10 @@ def test_the_kubernetes_commands_of_the_readme_end_with_a_fleet_that_is_ready(al
     # Ready needs an ensemble, three of the four: the last one may still be starting when the page's last line is run.
     assert re.search(r"[34]/4", told), told[-3000:]
     wait_support.wait_until(lambda: _summary() == "4/4", "all four bookies to serve", timeout_s=300.0)
+    # An object that is made by a POST has another manager of its fields: they would stay when they are applied no more.
+    managers = _managers()
+    assert len(managers) == len(_MADE.split(",")), managers
+    assert {operation for found in managers.values() for operation in found} == {"Apply"}, managers
 
 
 def test_the_operators_page_prints_the_same_commands_as_the_readme() -> None:

@@ -34,9 +34,10 @@ def decided(
     annotations: dict[str, str],
     told: DeletionStatus | None,
     cases: tuple[BookieCase, ...] | None = None,
+    **spec: Any,
 ) -> Deletion:
     status = BookieClusterStatus(observed_generation=1, instance_id="instance", deletion=told)
-    seen = make.observation(cases or bookies(), status=status, spec_changes={"lifecycle": lifecycle})
+    seen = make.observation(cases or bookies(), status=status, spec_changes={"lifecycle": lifecycle} | spec)
     seen = replace(seen, cluster=replace(seen.cluster, annotations=annotations))
     return fleet.decide(seen).deletion
 
@@ -97,6 +98,22 @@ def test_a_claim_that_a_person_made_by_hand_stays() -> None:
     assert found.status is not None
     assert found.status.claims == 0
     assert [one.owner for one in taken_back.actions] == [None] * 12
+
+
+def test_of_a_fleet_whose_volumes_go_with_its_pods_nothing_is_told_but_what_a_claim_of_before_makes_known() -> None:
+    storage = make.spec()["storage"]
+    for role in ("journal", "ledgers", "index"):
+        storage[role] = {"volumes": [one | {"kind": "Ephemeral"} for one in storage[role]["volumes"]]}
+    by_hand = bookies(is_labelled=False, owners=frozenset({"cluster-uid"}))
+    bare = [replace(one, volumes=tuple(replace(each, is_ephemeral=True) for each in one.volumes)) for one in bookies()]
+
+    nothing = decided(DELETE, {}, None, tuple(bare), storage=storage)
+    of_before = decided(DELETE, {}, None, bookies(), storage=storage)
+    taken_back = decided(DELETE, SAID, TOLD, by_hand, storage=storage)
+
+    assert nothing == Deletion(None)
+    assert of_before.status is not None
+    assert [one.owner for one in taken_back.actions] == [None] * 12, "who made it by hand keeps it"
 
 
 def test_what_would_be_lost_is_told_as_a_warning_before_and_after() -> None:

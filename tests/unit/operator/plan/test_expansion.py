@@ -12,6 +12,7 @@ import operator_support as make
 from bookie.ports.admin import State
 from bookie_operator.evidence.facts import BookieCase, ClaimFacts, ClaimSize, RefusedSize
 from bookie_operator.gateways import facts
+from bookie_operator.model.status import HibernationState, HibernationStatus
 from bookie_operator.plan import expansion, fleet
 from bookie_operator.plan.expansion import FILE_SYSTEM_MS, Expansion, GrowthState
 from bookie_operator.plan.observation import Leadership, Observation
@@ -294,3 +295,16 @@ def test_whatever_the_claims_say_one_bookie_is_asked_and_never_for_less_than_it_
     under_way = [one for one in found if one.is_bound and one.requested == WANTED > one.capacity]
     busy = [name for name, one in by_name.items() if one in under_way]
     assert all(action.name.split("-", 1)[1] == busy[0].split("-", 1)[1] for action in actions if busy)
+
+
+def test_nothing_grows_while_the_fleet_wakes_up() -> None:
+    """Whose turn was begun takes writes again first."""
+    found = seen(SMALL, SMALL, SMALL, SMALL)
+    last = found.bookies[-1]
+    assert last.report is not None
+    found = replace(found, bookies=(*found.bookies[:-1], replace(last, report=replace(last.report, has_turn=True))))
+    waking = HibernationStatus(state=HibernationState.WAKING, since="2027-01-15T08:00:00Z")
+    status = found.cluster.status.model_copy(update={"hibernation": waking})
+
+    assert asked(found) == [FIRST]
+    assert asked(replace(found, cluster=replace(found.cluster, status=status))) == []

@@ -9,7 +9,7 @@ import operator_support as make
 from bookie.base.ids import LedgerId
 from bookie.ports.admin import BlockedLedger, FillStatus, Member, State
 from bookie_operator.evidence.facts import BookieCase, Door
-from bookie_operator.model.status import BookieClusterStatus
+from bookie_operator.model.status import BookieClusterStatus, HibernationState, HibernationStatus
 from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import FillHoles, StopBookie
 from bookie_operator.plan.observation import Leadership, Observation
@@ -172,3 +172,15 @@ def test_the_bookie_itself_is_asked_over_its_own_door() -> None:
     (found,) = fleet.decide(seen(filling(FIRST, FillStatus()))).fills
 
     assert found.door == Door(f"10.0.0.1:{3184}", make.observation().cluster.uid)
+
+
+def test_nobody_is_asked_to_look_again_while_the_fleet_wakes_up() -> None:
+    """Whose turn was begun takes writes again first."""
+    last, *others = reversed(filling(FIRST, FillStatus()))
+    assert last.report is not None
+    found = seen((*reversed(others), replace(last, report=replace(last.report, has_turn=True))))
+    waking = HibernationStatus(state=HibernationState.WAKING, since="2027-01-15T08:00:00Z")
+    status = found.cluster.status.model_copy(update={"hibernation": waking})
+
+    assert fleet.decide(found).fills == (FillHoles(FIRST, DOOR),)
+    assert fleet.decide(replace(found, cluster=replace(found.cluster, status=status))).fills == ()

@@ -22,7 +22,7 @@ from bookie_operator.model.status import (
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import DeleteChild
-from bookie_operator.plan.observation import Leadership, Observation
+from bookie_operator.plan.observation import DependentsLook, Leadership, Observation
 
 LOST = "ledgers-zone-a-0"
 LONG_AGO = format_time(make.NOW_MS - 3_600_000)
@@ -149,6 +149,23 @@ def going() -> tuple[BookieCase, ...]:
     return (replace(first, volumes=volumes), *rest)
 
 
+def ending(**report: Any) -> tuple[BookieCase, ...]:
+    """The others; somebody deletes the pod of one, whose volumes stay."""
+    first, *rest = other(**report)
+    assert first.pod is not None
+    return (replace(first, pod=replace(first.pod, is_terminating=True)), *rest)
+
+
+def emptied() -> tuple[BookieCase, ...]:
+    """The others, of whom one has lost its volumes."""
+    first, *rest = make.fleet()[1:]
+    case = make.lost_case()
+    assert case.report is not None
+    assert first.pod is not None
+    report = replace(case.report, bookie_id=first.bookie_id, pod_uid=first.pod.uid)
+    return (replace(first, volumes=case.volumes, report=report), *rest)
+
+
 def brake() -> HistoryEntry:
     return HistoryEntry(
         grant_id="g", bookie="b", incarnation=2, profile="Full", granted_at=format_time(make.NOW_MS - 1_000)
@@ -177,9 +194,11 @@ DOUBTS: dict[str, dict[str, Any]] = {
     "another volume": {"case": with_volume(pv=replace(PV, uid="x"))},
     "volume anywhere": {"case": with_volume(pv=replace(PV, hostnames=()))},
     "volume on another host": {"case": with_volume(pv=replace(PV, hostnames=("host-a", "host-b")))},
-    "another is empty": {"others": other(state=State.WAITING_GRANT)},
+    "another is away": {"others": other(state=State.WAITING_GRANT)},
+    "another is empty": {"others": emptied()},
     "another is in limbo": {"others": other(state=State.REPAIRING)},
     "another's claim": {"others": going()},
+    "another's pod is going": {"others": ending()},
     "the store was emptied": {"others": holding()},
     "no volume's uid": {"case": with_recorded(pv_uid="")},
     "no host known": {"case": with_recorded(hostname="")},
@@ -213,6 +232,25 @@ def test_no_claim_is_deleted_while_one_proof_is_missing(doubts: set[str]) -> Non
 @pytest.mark.parametrize("doubt", DOUBTS)
 def test_each_proof_counts_alone(doubt: str) -> None:
     assert deleted(situation(**DOUBTS[doubt])) == []
+
+
+def test_beside_one_that_is_without_its_data_the_look_must_be_about_this_bookie_too() -> None:
+    """Two bookies may share a node: what no ledger depends on is both together (spec/operator.md#N8)."""
+    pools = [
+        {"name": f"zone-{one}", "zone": f"zone-{one}", "replicas": 1 + (one == "a"), "perNode": 2} for one in "abc"
+    ]
+    storage = {**make.spec()["storage"], "journalWriteData": True}
+    shared = REPLACE | {"replicas": None, "zones": None, "pools": pools, "storage": storage}
+    of = situation(others=other(state=State.WAITING_GRANT), spec=shared)
+    (question,) = [one for one in fleet.questions(of) if LOST in one.bookies]
+    look = DependentsLook(question.bookies, question.marks, make.NOW_MS, make.NOW_MS)
+    (another,) = set(question.bookies) - {LOST}
+
+    assert deleted(situation(spec=shared)) == ALL, "alone it is one loss"
+    assert deleted(replace(of, dependents=(look,))) == ALL
+    assert deleted(replace(of, dependents=(replace(look, bookies=(another,)),))) == []
+    of = situation(others=ending(state=State.WAITING_GRANT), spec=shared, dependents=(look,))
+    assert deleted(of) == ALL, "the pod of one without its data takes nothing away"
 
 
 DECIDED = LostNode(node="node-a", since=LONG_AGO, decided_at=LONG_AGO, pod_uid="pod-2")
