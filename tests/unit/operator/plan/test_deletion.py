@@ -9,6 +9,7 @@ import operator_support as make
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model import names
 from bookie_operator.model.status import BookieClusterStatus, DeletionStatus
+from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.deletion import Deletion
 from bookie_operator.status import render, warnings
@@ -97,7 +98,21 @@ def test_a_claim_that_a_person_made_by_hand_stays() -> None:
     assert found.actions == ()
     assert found.status is not None
     assert found.status.claims == 0
+    assert taken_back.status is not None
+    assert taken_back.status.going == 0
     assert [one.owner for one in taken_back.actions] == [None] * 12
+
+
+def test_claims_that_have_the_owner_get_it_once_and_what_is_told_keeps_its_time_until_it_changes() -> None:
+    armed = decided(DELETE, SAID, TOLD, bookies(owners=frozenset({"cluster-uid"})))
+    still, anew = decided(DELETE, {}, TOLD), decided(DELETE, SAID, TOLD)
+
+    assert armed.actions == ()
+    assert armed.status is not None
+    assert still.status is not None
+    assert anew.status is not None
+    assert armed.status.going == 12
+    assert (still.status.since, anew.status.since) == (TOLD.since, format_time(make.NOW_MS))
 
 
 def test_of_a_fleet_whose_volumes_go_with_its_pods_nothing_is_told_but_what_a_claim_of_before_makes_known() -> None:
@@ -114,6 +129,25 @@ def test_of_a_fleet_whose_volumes_go_with_its_pods_nothing_is_told_but_what_a_cl
     assert nothing == Deletion(None)
     assert of_before.status is not None
     assert [one.owner for one in taken_back.actions] == [None] * 12, "who made it by hand keeps it"
+
+
+def test_a_claim_that_no_volume_of_the_spec_has_goes_and_is_taken_back_like_the_others() -> None:
+    """Its volume left the spec, and what is on it may be all that is left."""
+
+    def with_another(owners: frozenset[str]) -> tuple[BookieCase, ...]:
+        first, *others = bookies(owners=owners)
+        claim = first.volumes[0].claim
+        assert claim is not None
+        return (replace(first, other_claims=(replace(claim, name="of-before", uid="of-before"),)), *others)
+
+    found = decided(DELETE, SAID, TOLD, with_another(frozenset()))
+    taken_back = decided(DELETE, {}, TOLD, with_another(frozenset({"cluster-uid"})))
+
+    assert "of-before" in [one.name for one in found.actions]
+    assert found.status is not None
+    assert found.status.claims == 13
+    assert {one.name: one.owner for one in taken_back.actions}["of-before"] is None
+    assert len(taken_back.actions) == 13
 
 
 def test_what_would_be_lost_is_told_as_a_warning_before_and_after() -> None:

@@ -115,11 +115,12 @@ def with_volume(**changes: Any) -> BookieCase:
     return replace(case, volumes=(case.volumes[0], replace(case.volumes[1], **changes), case.volumes[2]))
 
 
-def with_recorded(**unknown: str) -> BookieCase:
-    """Nothing was known of the ledger volume's identity, or of its host, nor is now."""
+def with_recorded(**unknown: str | int) -> BookieCase:
+    """Nothing was known of the ledger volume's identity, or of its host, nor is now; or of its claim."""
     recorded = lost().volumes[1].recorded
     assert recorded is not None
-    pv = replace(PV, uid="") if "pv_uid" in unknown else replace(PV, hostnames=("",))
+    hostnames = ("",) if "hostname" in unknown else PV.hostnames
+    pv = replace(PV, uid="" if "pv_uid" in unknown else PV.uid, hostnames=hostnames)
     return with_volume(recorded=recorded.model_copy(update=unknown), pv=pv)
 
 
@@ -190,6 +191,7 @@ DOUBTS: dict[str, dict[str, Any]] = {
     "members": {"members_problem": "nobody answers"},
     "a claim without marks": {"case": with_marks_of("")},
     "a claim with another's marks": {"case": with_marks_of("x")},
+    "a claim that nobody recorded": {"case": with_recorded(pvc_uid="another", incarnation=0)},
     "volume unread": {"case": with_volume(pv=None)},
     "another volume": {"case": with_volume(pv=replace(PV, uid="x"))},
     "volume anywhere": {"case": with_volume(pv=replace(PV, hostnames=()))},
@@ -317,6 +319,12 @@ def test_the_pod_of_a_decision_that_was_not_finished_goes_too() -> None:
     alone = replace(case, volumes=(case.volumes[0], case.volumes[1]), nodes={"node-a": NodeFacts("node-a", "back")})
 
     assert deleted(situation(alone, before=before)) == [ALL[2]]
+    taken = {"pod": make.pod(uid="pod-2", node="node-b", is_ready=False, resource_version="9")}
+    report = make.bookie_case().report
+    assert report is not None
+    held = replace(report, pod_uid="pod-2", state=State.HELD, volumes=report.volumes[:2])
+    assert deleted(situation(replace(alone, **taken, report=held), before=before)) == [ALL[2]]
+    assert deleted(situation(replace(alone, **taken), before=before)) == [], "it may serve, for all that is known"
     assert deleted(situation(alone, before=before.model_copy(update={"pod_uid": "another"}))) == []
     assert deleted(situation(alone, before=before.model_copy(update={"decided_at": None}))) == []
     for held in (
