@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -266,6 +267,31 @@ def test_a_directory_that_cannot_be_used_stops_the_start_and_names_the_file(
 
     with pytest.raises(errors.BadInput, match=missing):
         admin_tls.Certificates(str(tmp_path))
+
+
+def test_a_replacement_that_is_seen_half_done_is_read_again(tmp_path: Path) -> None:
+    """The files change together, and are read one by one: here between the certificate and its key."""
+    put(tmp_path, authority())
+    later = tmp_path / "later"
+    later.mkdir()
+    put(later, authority())
+    key = (later / admin_tls.KEY).read_bytes()
+    (tmp_path / admin_tls.KEY).unlink()
+    os.mkfifo(tmp_path / admin_tls.KEY)
+
+    def replace() -> None:
+        with (tmp_path / admin_tls.KEY).open("wb") as pipe:  # opened once the former certificate was read
+            for name in (admin_tls.CERTIFICATE, admin_tls.KEY, admin_tls.AUTHORITIES):
+                os.replace(later / name, tmp_path / name)
+            pipe.write(key)
+
+    with ThreadPoolExecutor(1) as pool:
+        replaced = pool.submit(replace)
+        files = admin_tls.read(str(tmp_path))
+        replaced.result(30)
+
+    assert files.key == key
+    assert files.certificate == (tmp_path / admin_tls.CERTIFICATE).read_bytes()
 
 
 def test_commands_reach_another_machine_with_a_certificate_of_their_own(

@@ -1,6 +1,8 @@
 """TCP streams: what the port suite does not ask, because only real sockets have it."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -196,3 +198,29 @@ async def test_what_is_queued_counts_until_it_is_gone_and_abort_drops_it(
     await listener.close()
     await others.close()
     await network.close()
+
+
+@story(run)
+async def test_a_connection_that_breaks_is_no_orderly_end(network: TcpNetwork) -> None:
+    """Whoever reads it as one takes what came so far for all there is."""
+    heard: asyncio.Queue[bytes | errors.BookieUnavailable] = asyncio.Queue()
+
+    async def serve(stream: ByteStream) -> None:
+        try:
+            heard.put_nowait(await stream.read())
+        except errors.BookieUnavailable as error:
+            heard.put_nowait(error)
+        stream.abort()
+
+    listener = await network.listen(Address(HOST, 0), serve)
+    try:
+        with socket.create_connection((HOST, listener.port)):
+            pass
+        assert await heard.get() == b""
+
+        with socket.create_connection((HOST, listener.port)) as other:
+            # The kernel sends a reset in place of an end.
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert "broke: " in str(await heard.get())
+    finally:
+        await listener.close()
