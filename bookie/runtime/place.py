@@ -7,7 +7,6 @@ nothing about the settings: the boot judges it.
 import errno
 import fcntl
 import os
-import re
 import socket
 from dataclasses import dataclass
 
@@ -18,8 +17,22 @@ from bookie.runtime.network import EVERYWHERE, everywhere, refused
 # What no mount and no mending of a disk makes a directory of.
 _NEVER = (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 # Windows into the kernel, where nobody keeps files (filesystems(5)).
-_NO_DISK = re.compile(
-    "binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|efivarfs|mqueue|nsfs|proc|pstore|securityfs|sysfs|tracefs"
+_NO_DISK = (
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "efivarfs",
+    "mqueue",
+    "nsfs",
+    "proc",
+    "pstore",
+    "securityfs",
+    "sysfs",
+    "tracefs",
 )
 
 
@@ -61,7 +74,7 @@ def look(path: str, *, inside: str, lock: str) -> PathFacts:
         real,
         is_there=is_there,
         above=above,
-        no_disk=fstype if _NO_DISK.fullmatch(fstype) else "",
+        no_disk=fstype if fstype in _NO_DISK else "",
         is_read_only=is_read_only,
         denied=next((name for name in ours if not _may_write(name)), ""),
         is_held=_is_held(f"{path}/{inside}/{lock}"),

@@ -83,7 +83,8 @@ class Guard:
         self._pass()
 
     def _pass(self) -> None:
-        if not self._needs_tls and (self._authentication is None or self.user is not None):
+        assert not self._needs_tls, "nothing was proven in plain: `_is_ours`"
+        if self._authentication is None or self.user is not None:
             if self.user is not None:
                 log.info("client authenticated peer=%s user=%s", self._peer, self.user)
             self._on_pass()

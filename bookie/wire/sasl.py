@@ -44,8 +44,6 @@ class DigestServer:
 
     def answer(self, payload: bytes) -> bytes:
         """Return the answer to the client's message. Raises Unauthorized: the exchange is then over for good."""
-        if self.user is not None:
-            raise errors.Unauthorized("SASL: the exchange is over")
         if not self._was_challenged:
             self._was_challenged = True
             if payload:
