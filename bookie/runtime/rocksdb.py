@@ -12,6 +12,7 @@ in one batch: as if only the database had crashed, and nothing is missing.
 
 import contextlib
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -70,6 +71,11 @@ def _unlogged() -> rocksdict.WriteOptions:
 
 
 _SHORT = ("Too many open files", "Cannot allocate memory")
+
+
+# RocksDB's words for a LOCK that another store of this process has, or another process. "lock" alone is in paths, and
+# in what it says of a rotten block.
+_HELD = re.compile("lock hold by current process|While lock file: .*: Resource temporarily unavailable")
 
 
 def _translate(directory: str, error: Exception, *, is_write: bool) -> errors.BookieError:
@@ -378,6 +384,6 @@ def _open(directory: str) -> rocksdict.Rdict:
     try:
         return rocksdict.Rdict(directory, _options())
     except Exception as error:
-        if "lock" in str(error).lower():
+        if _HELD.search(str(error)):
             raise errors.RefusedToStart(f"{directory} is open in another process: one bookie per index") from error
         raise _translate(directory, error, is_write=False) from error
