@@ -154,7 +154,7 @@ def _open_pkcs12(data: bytes, password: str) -> tuple[bytes, list[bytes]]:
     store = pkcs12.load_pkcs12(data, password.encode())
     others = [found.certificate for found in store.additional_certs]
     chain = [] if store.cert is None else _chain(store.cert.certificate, others)
-    certificates = [*chain, *(other for other in others if other not in chain)]
+    certificates = [*chain, *others]  # OpenSSL passes over what it has already
     key = b""
     if store.key is not None:
         key = store.key.private_bytes(

@@ -98,6 +98,11 @@ class Authority:
             builder = builder.add_extension(names, critical=False)
         return Identity(name, key, builder.sign(self._key, hashes.SHA256()), self.certificate)
 
+    def vouch_for(self, other: "Authority") -> x509.Certificate:
+        """Return a certificate that says what the other one's own does, by us."""
+        builder = _builder(other._name, self._name, other._key.public_key())
+        return builder.sign(self._key, hashes.SHA256())
+
     def pem(self, folder: Path) -> str:
         """Write the authority's certificate; return its path."""
         path = folder / "authority.pem"

@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from bookie.base import errors
 from bookie.base.units import MIB
+from bookie.ports.doors import NoDoors
 from bookie.ports.http import Handler, HttpAnswer, HttpRequest
 from bookie.ports.network import Address
 from bookie.runtime import http
@@ -43,6 +46,28 @@ def answer_to(data: bytes, *, ends: bool = False) -> bytes:
                 writer.close()
 
     return asyncio.run(story())
+
+
+def test_each_newcomer_beyond_the_most_ends_another_one_that_waits() -> None:
+    """Several may come before the first of those that were ended has gone."""
+    ended: list[int] = []
+    refused: list[object] = []
+
+    class Noting(NoDoors):
+        def refused(self, door: str, reason: object, peer: str = "") -> None:
+            refused.append(reason)
+
+    class Waiting:
+        def __init__(self, number: int) -> None:
+            self.transport = SimpleNamespace(abort=lambda: ended.append(number))
+
+    places = http._Places(most=3, of_one=3, doors=Noting())
+    with contextlib.ExitStack() as stack:
+        for number in range(6):
+            stack.enter_context(places.taken("10.0.0.1", cast(asyncio.StreamWriter, Waiting(number))))
+
+    assert ended == [0, 1, 2]
+    assert len(refused) == 3
 
 
 def test_a_request_reaches_the_handler_whole() -> None:

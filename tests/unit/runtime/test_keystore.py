@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import hashlib
+import struct
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,134 @@ def test_a_store_without_a_certificate_to_trust_is_refused(tmp_path: Path) -> No
     )
 
     with pytest.raises(errors.BadInput, match="holds no certificate to trust"):
+        keystore.load(options)
+
+
+def sealed_store(protected: bytes, password: str = "") -> bytes:
+    """A JKS store with one key, which `protected` is, and no certificate."""
+    entry = struct.pack(">IHQI", 1, 0, 0, len(protected)) + protected + struct.pack(">I", 0)
+    return signed(b"\xfe\xed\xfe\xed" + struct.pack(">II", 2, 1) + entry, password)
+
+
+def signed(body: bytes, password: str = "") -> bytes:
+    secret = password.encode("utf-16-be")
+    return body + hashlib.sha1(secret + b"Mighty Aphrodite" + body, usedforsecurity=False).digest()
+
+
+def der(tag: int, contents: bytes) -> bytes:
+    size = len(contents)
+    length = bytes([size]) if size < 0x80 else bytes([0x82]) + size.to_bytes(2, "big")
+    return bytes([tag]) + length + contents
+
+
+def test_a_long_key_of_jks_is_read(tmp_path: Path) -> None:
+    """One of RSA has more bytes than one byte can say; keytool's own protection, by the book."""
+    key, secret = bytes(range(256)) * 5, "pass".encode("utf-16-be")
+    salt = block = bytes(20)
+    stream = b""
+    while len(stream) < len(key):
+        block = hashlib.sha1(secret + block, usedforsecurity=False).digest()
+        stream += block
+    check = hashlib.sha1(secret + key, usedforsecurity=False).digest()
+    algorithm = der(0x30, der(0x06, bytes.fromhex("2b060104012a02110101")) + der(0x05, b""))
+    sealed = salt + bytes(a ^ b for a, b in zip(key, stream, strict=False)) + check
+
+    store = sealed_store(der(0x30, algorithm + der(0x04, sealed)), "pass")
+
+    assert keystore.open_jks(store, "pass") == (key, [])
+
+
+def test_a_key_under_another_password_or_protection_is_called_that() -> None:
+    with pytest.raises(ValueError, match="the key has another password than the store"):
+        keystore.open_jks(signed(KEY_JKS[:-20], "other"), "other")
+
+    other = KEY_JKS[:-20].replace(bytes.fromhex("2b060104012a02110101"), bytes.fromhex("2b060104012a02110102"))
+    with pytest.raises(ValueError, match="a protection that JKS does not have"):
+        keystore.open_jks(signed(other, JKS_PASSWORD), JKS_PASSWORD)
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        sealed_store(bytes.fromhex("307f00")),
+        signed(bytes.fromhex("feedfeed 00000002 00000001 00000002 ffff 00") + bytes(20)),
+    ],
+    ids=["in its key", "in an alias"],
+)
+def test_a_store_that_is_cut_within_says_so(store: bytes) -> None:
+    with pytest.raises(ValueError, match="it is cut"):
+        keystore.open_jks(store, "")
+
+
+def test_both_versions_of_jks_are_read_and_no_other(tmp_path: Path) -> None:
+    """The first one wrote no type beside a certificate."""
+    _, (certificate,) = keystore.open_jks(TRUST_JKS, JKS_PASSWORD)
+
+    def store(version: int, kind: int = 2) -> bytes:
+        entry = struct.pack(">IHQI", kind, 0, 0, len(certificate)) + certificate
+        body = b"\xfe\xed\xfe\xed" + struct.pack(">II", version, 1) + entry
+        return signed(body)
+
+    assert keystore.open_jks(store(1), "") == (b"", [certificate])
+    with pytest.raises(ValueError, match="JKS version 3"):
+        keystore.open_jks(store(3), "")
+    with pytest.raises(ValueError, match="an entry of kind 3"):
+        keystore.open_jks(store(1, kind=3), "")
+
+
+def test_authorities_that_vouch_for_each_other_are_shown_once_each(tmp_path: Path) -> None:
+    """As after two fleets became one; a chain without an end would be looked for for ever."""
+    one, other = Authority("one"), Authority("other")
+    bookie = one.issue("bookie")
+    store = tmp_path / "store.p12"
+    vouching = [other.vouch_for(one), one.vouch_for(other)]
+    sealed = serialization.BestAvailableEncryption(tls_support.PASSWORD.encode())
+    store.write_bytes(
+        pkcs12.serialize_key_and_certificates(b"bookie", bookie.key, bookie.certificate, vouching, sealed)
+    )
+    password = tls_support.password_file(tmp_path)
+
+    found = keystore.load(TlsOptions(key_store=str(store), key_store_type="PKCS12", key_password_file=password))
+
+    assert x509.load_pem_x509_certificates(found.chain) == [bookie.certificate, *vouching]
+
+
+def test_a_root_ends_the_chain_that_is_shown_whoever_has_its_name(tmp_path: Path) -> None:
+    root, namesake = Authority(), Authority()
+    bookie = root.issue("bookie")
+    store = tmp_path / "store.p12"
+    sealed = serialization.BestAvailableEncryption(tls_support.PASSWORD.encode())
+    others = [root.certificate, namesake.certificate]
+    store.write_bytes(pkcs12.serialize_key_and_certificates(b"bookie", bookie.key, bookie.certificate, others, sealed))
+    password = tls_support.password_file(tmp_path)
+
+    found = keystore.load(TlsOptions(key_store=str(store), key_store_type="PKCS12", key_password_file=password))
+
+    assert x509.load_pem_x509_certificates(found.chain) == [bookie.certificate, root.certificate]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["feedfeed", "feedfeed 00000002 00000001 00000001 0000 0000000000000000 00000000"],
+    ids=["cut", "a key of no bytes"],
+)
+def test_a_store_whose_digest_is_right_and_whose_layout_is_not_is_told(tmp_path: Path, body: str) -> None:
+    data = bytes.fromhex(body)
+    digest = hashlib.sha1(b"Mighty Aphrodite" + data, usedforsecurity=False).digest()
+    store = tmp_path / "store.jks"
+    store.write_bytes(data + digest)
+
+    with pytest.raises(errors.BadInput, match=r"tlsKeyStore .*store\.jks cannot be opened"):
+        keystore.load(TlsOptions(key_store=str(store), key_store_type="JKS"))
+
+
+def test_a_password_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+    store, password = tmp_path / "store.jks", tmp_path / "password"
+    store.write_bytes(KEY_JKS)
+    password.write_bytes(b"\xff\xfe")
+    options = TlsOptions(key_store=str(store), key_store_type="JKS", key_password_file=str(password))
+
+    with pytest.raises(errors.BadInput, match=r"tlsKeyStorePasswordPath .*password is not a text"):
         keystore.load(options)
 
 
