@@ -241,7 +241,7 @@ def _spec(raw: Any) -> tuple[OperationSpec | None, str]:
     try:
         spec = OperationSpec.model_validate(raw)
     except ValidationError as error:
-        told = "; ".join(base.sentences(error))
+        told = "; ".join(base.sentences(error, kind="bookieoperation"))
         return None, f"this operator cannot use the spec ({told}): create another operation, or upgrade it"
     found = "; ".join(problems(spec))
     return (None, found) if found else (spec, "")

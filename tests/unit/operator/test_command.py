@@ -90,13 +90,30 @@ VOLUME = {"name": "a", "size": "1Gi"}
             {"apiVersion": "bookie.dev/v1"},
             "is 'bookie.dev/v1', and this release knows bookie.dev/v1alpha1 alone: write",
         ),
-        ({"spec": {**SPEC, "replicas": 0}}, "spec.replicas: Input should be greater than or equal to 1, and it is 0\n"),
+        ({"spec": {**SPEC, "replicas": 0}}, "spec.replicas: it must be greater than or equal to 1, and it is 0\n"),
         (
             {"spec": {**SPEC, "repair": {"regeneration": "gated"}}},
-            "spec.repair.regeneration: Input should be 'Gated', 'Manual' or 'BookieLocal', and it is 'gated'\n",
+            "spec.repair.regeneration: it must be 'Gated', 'Manual' or 'BookieLocal', and it is 'gated'\n",
         ),
         ({"spec": {**SPEC, "zones": []}}, "spec.zones: it must have 1 or more, and has 0\n"),
-        ({"spec": {**SPEC, "zones": [{}]}}, "bookie-operator: spec.zones.0.name: Field required\n"),
+        (
+            {"spec": {**SPEC, "zones": [{}]}},
+            "bookie-operator: spec.zones.0.name is missing: add it (`kubectl explain bookiecluster.spec.zones.name`"
+            " says what it is, and examples/ shows it)\n",
+        ),
+        (
+            {"spec": {**SPEC, "replicas": "x"}},
+            "bookie-operator: spec.replicas: it must be a whole number, and it is 'x'\n",
+        ),
+        ({"spec": {**SPEC, "zones": 5}}, "bookie-operator: spec.zones: it must be a list, and it is 5\n"),
+        (
+            {"spec": {**SPEC, "metadataService": 5}},
+            "bookie-operator: spec.metadataService: it must have fields of its own, and it is 5\n",
+        ),
+        (
+            {"spec": {**SPEC, "metadataService": {"uri": 5}}},
+            "bookie-operator: spec.metadataService.uri: it must be text (in quotes), and it is 5\n",
+        ),
         ({"kind": "Bookiecluster"}, "wrong.yaml must have one BookieCluster, and it has 0 (beside Bookiecluster): add"),
     ],
 )
