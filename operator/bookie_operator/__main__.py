@@ -142,7 +142,9 @@ def _render(args: argparse.Namespace) -> int:
     from bookie_operator import offline
 
     yaml.safe_dump_all(
-        offline.children(_documents(args.file), args.image, name=_name_of(args.file)), sys.stdout, sort_keys=False
+        offline.children(offline.items(_documents(args.file)), args.image, name=_name_of(args.file)),
+        sys.stdout,
+        sort_keys=False,
     )
     return DONE
 
@@ -150,11 +152,11 @@ def _render(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from bookie_operator import offline
 
-    documents = _documents(args.file)
+    objects = offline.items(_documents(args.file))
     # Live objects may be of a newer CRD than ours, whose defaults stand in them: no reason to say nothing of the rest.
-    for problem in offline.unknown(documents):
+    for problem in offline.unknown(objects):
         print(f"{PROGRAM}: careful: {problem}", file=sys.stderr)
-    plan = offline.plan(documents, args.image, name=_name_of(args.file))
+    plan = offline.plan(objects, args.image, name=_name_of(args.file))
     if args.json:
         json.dump(offline.status(plan), sys.stdout, indent=2)
         sys.stdout.write("\n")

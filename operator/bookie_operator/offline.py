@@ -25,12 +25,12 @@ REPORT_KIND = "StorageReport"
 
 
 class Recording:
-    """Serves recorded objects through the interfaces of the live ones, as far as the operator reads them."""
+    """Serves recorded objects (`items`) through the interfaces of the live ones, as far as the operator reads them."""
 
-    def __init__(self, documents: Iterable[Manifest]) -> None:
+    def __init__(self, objects: Iterable[Manifest]) -> None:
         self._objects: list[Manifest] = []
         self._reports: dict[str, StorageReport] = {}
-        for item in _items(documents):
+        for item in objects:
             if item.get("kind") == REPORT_KIND:
                 report = encoding.from_json(StorageReport, item["report"])
                 self._reports[item["address"].rpartition(":")[0]] = report
@@ -85,40 +85,39 @@ class Recording:
         raise BookieUnreachable("a recording has no metadata")
 
 
-def _items(documents: Iterable[Manifest]) -> list[Manifest]:
+def items(documents: Iterable[Manifest]) -> list[Manifest]:
     """Return the objects of all lists. One that an API server has not named yet gets a name from us. Raises BadInput
     for one of our kinds that has none."""
-    items = list[Manifest]()
+    found = list[Manifest]()
     for item in (item for document in documents for item in document.get("items") or [document]):
         metadata, kind = item.get("metadata") or {}, item.get("kind")
         if metadata.get("generateName") and not metadata.get("name"):
-            item = item | {"metadata": metadata | {"name": f"{metadata['generateName']}{len(items):05}"}}
+            item = item | {"metadata": metadata | {"name": f"{metadata['generateName']}{len(found):05}"}}
         elif kind in (names.KIND, names.OPERATION_KIND) and not metadata.get("name"):
             raise BadInput(f"metadata.name of a {kind} is missing: give it one")
-        items.append(item)
-    return items
+        found.append(item)
+    return found
 
 
-def _cluster(documents: Sequence[Manifest], name: str) -> clusters.Cluster:
-    items = _items(documents)
-    found = [item for item in items if item.get("kind") == names.KIND]
+def _cluster(objects: Sequence[Manifest], name: str) -> clusters.Cluster:
+    found = [item for item in objects if item.get("kind") == names.KIND]
     if len(found) != 1:
-        others = sorted({str(item.get("kind", "something without a kind")) for item in items} - {names.KIND})
+        others = sorted({str(item.get("kind", "something without a kind")) for item in objects} - {names.KIND})
         beside = f" (beside {', '.join(others)})" if others else ""
         raise BadInput(f"{name} must have one {names.KIND}, and it has {len(found)}{beside}: add or remove some")
     return clusters.parse(found[0])
 
 
-def unknown(documents: Sequence[Manifest]) -> list[str]:
+def unknown(objects: Sequence[Manifest]) -> list[str]:
     """Return a sentence for each thing in our resources that this release does not know, and would leave out."""
-    return [problem for item in _items(documents) for problem in structure.problems(item)]
+    return [problem for item in objects for problem in structure.problems(item)]
 
 
-def children(documents: Sequence[Manifest], image: str, *, name: str = "the file") -> tuple[dict[str, Any], ...]:
-    """Return what the operator would make of the BookieCluster in `documents`; `name`: of where they come from."""
-    if unheard := unknown(documents):
+def children(objects: Sequence[Manifest], image: str, *, name: str = "the file") -> tuple[dict[str, Any], ...]:
+    """Return what the operator would make of the BookieCluster in `objects`; `name`: of where they come from."""
+    if unheard := unknown(objects):
         raise BadInput("; ".join(unheard))
-    cluster = _cluster(documents, name)
+    cluster = _cluster(objects, name)
     wrong = (*bounds.problems(cluster.spec), *pools.problems(cluster.spec, config.problems))
     wrong = (*wrong, *pod_types.problems(cluster.spec.pod_template))
     assigned = assignment.assign(cluster.spec, {})
@@ -127,10 +126,10 @@ def children(documents: Sequence[Manifest], image: str, *, name: str = "the file
     return fleet.everything(cluster, cluster.spec.image or image)
 
 
-def plan(documents: Sequence[Manifest], image: str, *, now_ms: int = 0, name: str = "the file") -> FleetPlan:
+def plan(objects: Sequence[Manifest], image: str, *, now_ms: int = 0, name: str = "the file") -> FleetPlan:
     """Return the plan that a new leader would make for the recorded situation at `now_ms` (0: its newest time)."""
-    cluster = _cluster(documents, name)
-    recording = Recording(documents)
+    cluster = _cluster(objects, name)
+    recording = Recording(objects)
     now_ms = now_ms or max((values.parse_time(one.since) for one in cluster.status.bookies), default=0)
     look = observe.look(recording, recording, cluster, Term("plan", 1), now_ms=now_ms, image=image, version="plan")
     return plans.decide(asyncio.run(look))
