@@ -16,6 +16,8 @@ from pathlib import Path
 
 from bookie.base import errors
 from bookie.base.ids import LedgerId
+from bookie.client.options import ClientOptions
+from bookie.rpc import overtime
 from pyspark_bookkeeper import client_settings, fleet, ranges, session
 from pyspark_bookkeeper.audit import job, plan, report, sampling, summary
 from pyspark_bookkeeper.audit.compare import UNEXPECTED
@@ -29,6 +31,8 @@ FAIL_ON = [kind for kind in summary.ALL_KINDS if kind != UNEXPECTED]
 # What was begun longer ago tells of another fleet than today's.
 RESUME_MAX_H = 12
 TIME_MAX_S = 24 * 60 * 60
+# Who waits longer before a silent screen begins to doubt.
+PATIENCE_S = 2.0
 PROGRAM = "audit"
 # The JVM only hands out tasks: a quick start is worth more to it than fast code. --conf goes above.
 QUICK_CONF = {
@@ -184,7 +188,8 @@ def _age_h(begun: AuditPlan) -> float:
 def _audit(
     arguments: argparse.Namespace, connection: ClusterConnection, folder: Folder, begun: AuditPlan | None, tell: Tell
 ) -> AuditPlan:
-    planned = begun or _planned(arguments, connection)  # what is wrong with the address is told before Java starts
+    # What is wrong with the address is told before Java starts.
+    planned = begun or _planned(arguments, connection, tell)
     conf = {**QUICK_CONF, **dict(pair.partition("=")[::2] for pair in arguments.conf)}
     with session.open_session("bookie audit", master=arguments.master, conf=conf) as spark:
         slots = spark.sparkContext.defaultParallelism
@@ -212,10 +217,14 @@ def _connection(arguments: argparse.Namespace) -> ClusterConnection:
     return ClusterConnection(arguments.metadata_service_uri, client)
 
 
-def _planned(arguments: argparse.Namespace, connection: ClusterConnection) -> AuditPlan:
+def _planned(arguments: argparse.Namespace, connection: ClusterConnection, tell: Tell) -> AuditPlan:
     """Return the plan without the size of its waves, which follows from the slots of the Spark session."""
     started_ms = time.time_ns() // 1_000_000
-    ids: list[LedgerId] = list(fleet.client(connection).ledgers())
+    session_ms = dict(connection.client).get("session_timeout_ms", ClientOptions(connection.uri).session_timeout_ms)
+    waits = f"waiting for the metadata store at {connection.uri}, {session_ms / 1000:g} s at most"
+    with overtime.after(PATIENCE_S, lambda: tell(waits)):
+        client = fleet.client(connection)
+    ids: list[LedgerId] = list(client.ledgers())
     if arguments.ledgers is not None:
         wanted = plan.parse_ranges(arguments.ledgers)
         ids = [ledger_id for ledger_id in ids if ranges.contains(wanted, ledger_id)]

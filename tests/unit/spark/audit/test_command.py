@@ -1,6 +1,8 @@
 """What the audit is told about how to reach the fleet: names of files, never a secret."""
 
 import argparse
+import contextlib
+import socket
 from pathlib import Path
 
 import pytest
@@ -77,4 +79,23 @@ def test_a_value_that_cannot_be_is_refused_by_name_before_anything_is_asked(
 
     with pytest.raises(errors.BadInput, match=told):
         arguments.run(arguments)
+    assert not (tmp_path / "new").exists()
+
+
+def test_who_waits_for_the_metadata_store_is_told_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was silent for half a minute, and then failed."""
+    monkeypatch.setattr(command, "PATIENCE_S", 0.05)
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        uri = f"zk://127.0.0.1:{silent.getsockname()[1]}/ledgers"
+        words = ["audit", "--metadata-service-uri", uri, "--output", str(tmp_path / "new")]
+        arguments = parser.parse_args([*words, "--client", "sessionTimeoutMs=1500"])
+
+        with pytest.raises(errors.MetadataError, match=r"did not answer within 1\.5 s"):
+            arguments.run(arguments)
+
+    assert capsys.readouterr().err.endswith(f"waiting for the metadata store at {uri}, 1.5 s at most\n")
     assert not (tmp_path / "new").exists()
