@@ -17,6 +17,7 @@ with extras.told(PROGRAM, EXTRA):
     import yaml
 
 DONE, FAILED, USAGE = 0, 1, 2
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--http-port", type=int, default=8080, help="health and metrics")
     run.add_argument("--kubeconfig", default="", help="none = the pod's service account, else the usual places")
     run.add_argument("--rolling-clusters-max", type=int, default=0, help="so many roll out at a time; 0 = any number")
-    run.add_argument("--log-level", default=os.environ.get("LOG_LEVEL", "INFO"))
+    run.add_argument(
+        "--log-level", type=_log_level, default=os.environ.get("LOG_LEVEL", "INFO"), help=", ".join(LOG_LEVELS)
+    )
     run.set_defaults(command=_run)
     crds = commands.add_parser("crds", help="print the CustomResourceDefinitions")
     crds.add_argument("--output", action="append", default=[], help="write into this folder instead; repeatable")
@@ -61,6 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--json", action="store_true", help="the whole resulting status as JSON")
     plan.set_defaults(command=_plan)
     return parser
+
+
+def _log_level(text: str) -> str:
+    if text.upper() not in LOG_LEVELS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no level: give one of {', '.join(LOG_LEVELS)}")
+    return text.upper()
 
 
 def _run(args: argparse.Namespace) -> int:

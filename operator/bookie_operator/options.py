@@ -1,8 +1,10 @@
 """Options of the operator process. Built by the command line only; all problems are reported together."""
 
+import re
 from dataclasses import dataclass
 
 from bookie.base.errors import BadInput
+from bookie_operator.model import bounds, selectors
 
 LEASE_RETRY_S = 2.0  # between two attempts to take it
 # Renewal, surrender and duration of the lease, in this order: a leader that cannot renew has stopped acting before
@@ -11,6 +13,7 @@ LEASE_RENEW_S = 5.0
 LEASE_GIVE_UP_S = 15.0
 LEASE_DURATION_S = 20
 assert LEASE_RENEW_S < LEASE_GIVE_UP_S < LEASE_DURATION_S
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,16 @@ class OperatorOptions:
             problems.append("the operator's identity is empty: set POD_NAME and POD_UID")
         if not self.lease_name:
             problems.append("--lease-name is empty: give the lease a name; operators of one name take turns")
+        # kopf reads globs in such a name, and no Role can name one.
+        for one in self.watch_namespaces:
+            if not _NAMESPACE.fullmatch(one):
+                problems.append(f"--watch-namespace {one!r} is no name of a namespace: name each by itself, or none")
+        try:
+            selectors.check(self.selector)
+        except BadInput as error:
+            problems.append(f"--selector {error}")
+        if self.image and not bounds.is_image(self.image):
+            problems.append(f"--image {self.image!r} is not the name of an image: {bounds.IMAGE_RULE}")
         if not 0 <= self.http_port <= 65535:
             problems.append(f"--http-port {self.http_port} is no port: give a number from 0 to 65535")
         if self.rolling_clusters_max < 0:

@@ -27,6 +27,7 @@ _DOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)
 _LABEL_KEY = re.compile(rf"(?:(?=[^/]{{1,253}}/){_DOMAIN}/)?{_NAME}")
 _LABEL_VALUE = re.compile(rf"(?:{_NAME})?")
 _CLASS = re.compile(rf"(?=.{{1,253}}\Z){_DOMAIN}")
+IMAGE_RULE = "write host/path:tag or host/path@digest, the path in lower case and without blanks"
 _KEY_RULE = "write letters, digits, '-', '_' and '.', at most 63, after a domain and '/' if it has one"
 # What a container may ask for by a name without a domain.
 _RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[0-9]+(?:\.[0-9]+)?(?:[kMGTP]|[KMGTP]i)?")
@@ -36,17 +37,19 @@ _SIZE_MAX = 2**63 - 1  # Kubernetes rounds to whole bytes, and counts them in 64
 _GRACE_MS_MAX = (2**63 - 1) // 1_000_000  # kubelets count nanoseconds, in 64 bits
 
 
+def is_image(text: str) -> bool:
+    """Return True for what a container runtime takes as the name of an image."""
+    return _IMAGE.fullmatch(text) is not None
+
+
 def problems(spec: BookieClusterSpec) -> tuple[str, ...]:
     """Return one sentence for each such field, with what to write."""
     return tuple(_found(spec))
 
 
 def _found(spec: BookieClusterSpec) -> Iterator[str]:
-    if spec.image and not _IMAGE.fullmatch(spec.image):
-        yield (
-            f"spec.image: {spec.image!r} is not the name of an image, and no node could pull it: write host/path:tag or"
-            " host/path@digest, the path in lower case and without blanks"
-        )
+    if spec.image and not is_image(spec.image):
+        yield f"spec.image: {spec.image!r} is not the name of an image, and no node could pull it: {IMAGE_RULE}"
     session = spec.metadata_service.session_timeout
     if not 1 <= parse_duration(session) <= _SESSION_MS_MAX:
         yield f"spec.metadataService.sessionTimeout: {session} is not between 1ms and 596h: write such as 30s"

@@ -337,3 +337,37 @@ def test_options_report_all_problems_together() -> None:
 
     for word in ("POD_NAMESPACE", "POD_NAME", "70000", "CRASH_AFTER"):
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"selector": "team in (red"}, "--selector 'team in (red' selects no labels"),
+        ({"watch_namespaces": ("data", "*")}, "--watch-namespace '*' is no name of a namespace"),
+        ({"watch_namespaces": ("data,logs",)}, "--watch-namespace 'data,logs'"),
+        ({"watch_namespaces": ("",)}, "--watch-namespace ''"),
+        ({"image": "bookie next"}, "--image 'bookie next' is not the name of an image"),
+    ],
+)
+def test_an_option_that_would_leave_the_operator_blind_or_its_bookies_without_an_image_is_refused(
+    wrong: dict[str, Any], told: str
+) -> None:
+    """It began, and was told "400 Bad Request" by each list, or looked into whichever namespaces a glob fits."""
+    assert OperatorOptions(namespace="a", identity="b", selector="team=red", image="r:5000/bookie@sha256:" + "0" * 64)
+
+    with pytest.raises(BadInput) as caught:
+        OperatorOptions(namespace="a", identity="b", **wrong)
+
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(("how", "level"), [("--log-level=LOUD", "LOUD"), ("--log-level=", "")])
+def test_a_log_level_that_nobody_knows_is_usage_and_names_those_there_are(
+    capsys: pytest.CaptureFixture[str], how: str, level: str
+) -> None:
+    """It was a stack trace."""
+    with pytest.raises(SystemExit) as ended:
+        command.main(["run", "--namespace=a", how])
+
+    assert ended.value.code == 2
+    assert f"{level!r} is no level: give one of DEBUG, INFO, WARNING, ERROR" in capsys.readouterr().err
