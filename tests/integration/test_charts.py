@@ -1,7 +1,11 @@
 """The charts as Helm renders them: lint, every switch, and values that nobody may set."""
 
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +13,7 @@ import yaml
 
 import kube_shell
 import kube_tools
+from bookie_operator.model import reserved, selectors
 from bookie_operator.model.operation_rules import EXPLAINED_TYPES
 from kube_errors import CommandFailed
 from monitoring_support import ALERTS
@@ -222,3 +227,188 @@ def test_monitors_rules_and_dashboards_are_there_only_when_asked_for() -> None:
 def test_a_value_that_nobody_may_set_is_refused_by_its_name(chart: str, wrong: str, told: str) -> None:
     with pytest.raises(CommandFailed, match=told):
         rendered("--set", wrong, chart=chart)
+
+
+PEERS = ([{}], [{"podSelectr": {}}], [{"ipBlock": {"cidr": "10.0.0.0"}}], [{"ipBlock": {"except": []}}])
+NONSENSE: dict[str, dict[str, tuple[object, ...]]] = {
+    "bookie-operator": {
+        "image.repository": ("", "bookie next", "Bookie", "bookie:dev/"),
+        "image.tag": ("a b", ":dev", "sha256:00", "-x", 1.2),
+        "image.pullPolicy": ("always",),
+        "imagePullSecrets": (["key"], [{}], [{"nam": "key"}], [{"name": ""}]),
+        "replicas": (-1, 4, 1.5, "2"),
+        "watch.namespaces": (["*"], ["data,logs"], ["Data"], [""], ["a", "a"]),
+        "watch.selector": ("team in (red", "==", " ", "team: red", ["team"]),
+        "persistentVolumes.read": ("yes",),
+        "nodes.read": (1,),
+        "deletionProtection.enabled": ("yes",),
+        "operations.lossApprovers": ([""], ["a\nb"], ['a"b'], ["a", "a"]),
+        "operations.roles": ("yes",),
+        "networkPolicy.metricsFrom": PEERS,
+        "monitoring.interval": ("", "0s", "30", "1s1m", "-1s"),
+        "monitoring.labels": ({"a b": "c"}, {"a": "b c"}, {"app.kubernetes.io/name": "x"}),
+        "resources": ({"reqests": {}}, {"requests": {"cpu": "much"}}, {"limits": {"memory": "-1Mi"}}),
+        "rollingClustersMax": (-1, 1.5, 10**20),
+        "logLevel": ("info", ""),
+        "nodeSelector": ({"a b": "c"}, {"a": "b c"}),
+        "tolerations": (["x"], [{"kee": "a"}], [{"operator": "Exist"}], [{"effect": "NoSchedul"}]),
+        "env": (["x"], [{"value": "a"}], [{"name": "A", "value": 1}], [{"name": "A", "valu": "x"}]),
+    },
+    "bookie-cluster": {
+        "name": ("UPPER", "a.b", "-a", "1a", "a\nb", "a" * 31),
+        "annotations": ({"a b": "c"}, {"a/b/c": "d"}),
+        "labels": ({"a b": "c"}, {"a": "b c"}, {"app.kubernetes.io/instance": "x"}),
+        "networkPolicy.enabled": ("false",),
+        "networkPolicy.operator.namespace": ("", "Bad_name"),
+        "networkPolicy.operator.podLabels": ({"a b": "c"},),
+        "networkPolicy.dataFrom": PEERS,
+        "networkPolicy.metricsFrom": PEERS,
+        "networkPolicy.moreIngress": (
+            *([{}], [{"from": [{"podSelector": {}}]}], [{"ports": []}], [{"ports": [{}]}]),
+            *(
+                [{"form": [], "ports": [{"port": 1}]}],
+                [{"ports": [{"port": 0}]}],
+                [{"from": [{}], "ports": [{"port": 1}]}],
+            ),
+        ),
+    },
+}
+# Where Helm's null takes a default away, and a fence or a process went with it, without a word.
+NULLS = {
+    "bookie-operator": (
+        *("image", "image.repository", "replicas", "watch", "persistentVolumes", "nodes", "deletionProtection"),
+        *("deletionProtection.enabled", "operations", "networkPolicy", "networkPolicy.enabled"),
+        *("networkPolicy.metricsFrom", "monitoring", "monitoring.interval", "resources", "logLevel"),
+    ),
+    "bookie-cluster": (
+        *("spec", "networkPolicy", "networkPolicy.enabled", "networkPolicy.operator", "networkPolicy.dataFrom"),
+        *("networkPolicy.operator.namespace", "networkPolicy.operator.podLabels", "networkPolicy.metricsFrom"),
+        *("spec.network", "spec.security"),
+    ),
+}
+UNUSUAL: dict[str, dict[str, tuple[object, ...]]] = {
+    "bookie-operator": {
+        "image": ({"repository": "r.example:5000/a/bookie@sha256:" + "0" * 64, "tag": ""}, {"tag": "1.2_x-Y"}),
+        "imagePullSecrets": ([{"name": "a.b"}],),
+        "replicas": (0, 3),
+        "watch": ({"namespaces": ["0"], "selector": "team in (red, blue),!old"}, {"selector": "a!=b"}),
+        "operations.lossApprovers": (["oidc:owners #1: all", "system:masters"],),
+        "networkPolicy.metricsFrom": ([{"ipBlock": {"cidr": "fd00::/8", "except": ["fd00::/16"]}}],),
+        "monitoring": ({"interval": "1m30s"}, {"interval": "500ms"}, {"labels": {"a.b/c": ""}}),
+        "resources": ({}, {"requests": {"cpu": 1, "memory": "1e9"}}, {"limits": {"memory": "0.5Gi"}}),
+        "rollingClustersMax": (0, 1_000_000),
+        "tolerations": ([{"operator": "Exists"}], [{"key": "a", "effect": "NoExecute", "tolerationSeconds": 5}]),
+        "env": ([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}], [{"name": "A"}]),
+    },
+    "bookie-cluster": {
+        "name": ("a" * 30, "a", "a-1"),
+        "networkPolicy": ({"dataFrom": []}, {"metricsFrom": []}, {"moreIngress": [{"ports": [{"port": "http"}]}]}),
+        "spec": ({"network": {"ports": {"data": 9000}}}, {"security": {"tls": {"mode": "Required"}}}),
+    },
+}
+
+
+def _rounds(table: dict[str, dict[str, tuple[object, ...]]]) -> list[tuple[str, dict[str, object]]]:
+    """Return the first value of each place, then the second of each, and so on: Helm tells all that is wrong at once,
+    and takes a second each time."""
+    longest = max(len(values) for found in table.values() for values in found.values())
+    return [
+        (chart, {path: values[turn] for path, values in found.items() if turn < len(values)})
+        for chart, found in table.items()
+        for turn in range(longest)
+        if any(turn < len(values) for values in found.values())
+    ]
+
+
+def _set(values: dict[str, object]) -> list[str]:
+    return [word for path, one in values.items() for word in ("--set-json", f"{path}={json.dumps(one)}")]
+
+
+def _refusal(chart: str, values: dict[str, object]) -> str:
+    """Return all that Helm says against these values; a failed command of ours is told by its last lines."""
+    command = [kube_tools.helm_path(), "template", "mine", str(CHARTS / chart), *_set(values)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120.0, check=False)
+    assert done.returncode == 1, values
+    return done.stderr
+
+
+@pytest.mark.parametrize(("chart", "values"), _rounds(NONSENSE))
+def test_nonsense_is_refused_by_helm_with_the_place_where_it_stands(chart: str, values: dict[str, object]) -> None:
+    """It went through, and showed as an operator that keeps nothing, a pod that cannot be made, or not at all."""
+    told = _refusal(chart, values)
+
+    assert [path for path in values if f"at '/{path.replace('.', '/')}" not in told] == [], told
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("spec", []), ("spec.network", "x"), ("spec.network.ports", []), ("spec.security", {"tls": "Required"})],
+)
+def test_what_the_chart_reads_of_a_spec_is_refused_by_its_place(path: str, value: object) -> None:
+    assert f"at '/{path.replace('.', '/')}" in _refusal("bookie-cluster", {path: value})
+
+
+@pytest.mark.parametrize("chart", NULLS)
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_null_takes_no_fence_and_no_process_away(chart: str, depth: int) -> None:
+    paths = [path for path in NULLS[chart] if path.count(".") == depth]
+    if not paths:
+        return
+
+    told = _refusal(chart, dict.fromkeys(paths))
+
+    missing = [word for line in told.splitlines() if "missing propert" in line for word in re.findall(r"'(\w+)'", line)]
+    wrong = re.findall(r"at '([^']+)': got null", told)
+    assert [
+        one for one in paths if one.split(".")[-1] not in missing and f"/{one.replace('.', '/')}" not in wrong
+    ] == []
+
+
+@pytest.mark.parametrize(("chart", "values"), _rounds(UNUSUAL))
+def test_an_unusual_value_that_kubernetes_takes_is_taken(chart: str, values: dict[str, object]) -> None:
+    assert rendered(*_set(values), chart=chart)
+
+
+def test_a_large_number_from_a_file_of_values_is_no_power_of_ten(tmp_path: Path) -> None:
+    """Helm reads numbers of a file as floats, and prints 1e+06, which no command line takes."""
+    values = tmp_path / "values.yaml"
+    values.write_text("rollingClustersMax: 1000000\n", encoding="utf-8")
+
+    (deployment,) = [one for one in rendered("--values", str(values)) if one["kind"] == "Deployment"]
+
+    assert "--rolling-clusters-max=1000000" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_helm_reads_a_selector_and_a_clusters_name_by_the_rules_of_the_operator() -> None:
+    def properties(chart: str) -> dict[str, Any]:
+        text = (CHARTS / chart / "values.schema.json").read_text(encoding="utf-8")
+        return json.loads(text)["properties"]  # type: ignore[no-any-return]
+
+    assert properties("bookie-operator")["watch"]["properties"]["selector"]["pattern"] == selectors.PATTERN
+    assert properties("bookie-cluster")["name"]["anyOf"][1]["pattern"] == reserved.CLUSTER_NAME
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "TLS is Disabled, passwords are Disabled. NETWORK ONLY"),
+        ({"tls": {"mode": "Permissive"}}, "TLS is Permissive, passwords are Disabled. NETWORK ONLY"),
+        ({"tls": {"mode": "Required"}}, "TLS is Required, passwords are Disabled\n"),
+        ({"authentication": {"mode": "Required", "secretName": "a"}}, "TLS is Disabled, passwords are Required\n"),
+    ],
+)
+def test_the_notes_say_what_the_spec_protects_the_data_port_by(tmp_path: Path, values: object, said: str) -> None:
+    """They said "no TLS, no passwords" whatever `spec.security` asked for."""
+    chart = tmp_path / "chart"
+    shutil.copytree(CHARTS / "bookie-cluster", chart)
+    notes = (chart / "templates" / "NOTES.txt").read_text(encoding="utf-8")
+    # Helm shows notes of what it installs alone: as a manifest it shows them without a cluster.
+    shown = "".join(f"  {line}\n" for line in notes.splitlines())
+    (chart / "templates" / "notes.yaml").write_text(f"notes: |\n{shown}", encoding="utf-8")
+
+    for fenced in ("true", "false"):
+        told = helm(
+            *("template", "mine", str(chart), "--show-only", "templates/notes.yaml"),
+            *("--set", f"networkPolicy.enabled={fenced}", "--set-json", f"spec.security={json.dumps(values)}"),
+        )
+        assert said in told
