@@ -14,6 +14,7 @@ the old one stay as they are, and so do their digests. A pod is compared by the 
 import json
 from collections.abc import Iterator, Mapping
 
+from bookie_operator.model import kept
 from bookie_operator.model.base import Model
 from bookie_operator.model.spec import BookieClusterSpec, Zone
 from bookie_operator.resources import common
@@ -63,24 +64,16 @@ _BY_KEY = ("spec.config",)
 # A volume grows under its pod: its size is no reason to end one.
 _VOLUMES = tuple(f"spec.storage.{role}.volumes" for role in ("journal", "ledgers", "index"))
 _CHANGED_SHOWN = 12
-# A pass asks some fifty times for what a few specs say. By identity, which is safe: a spec is frozen, and while it is
-# kept here no other object has its id.
-_KEPT: dict[tuple[int, int], tuple[BookieClusterSpec, Zone | None, dict[str, object]]] = {}
-_KEPT_MAX = 64
 _FINGERPRINT_DIGITS = 8
 
 
 def said(spec: BookieClusterSpec, zone: Zone | None) -> dict[str, object]:
     """Return, by path, every value that the user said and that a pod of `zone` depends on. The caller owns the dict."""
-    key = (id(spec), id(zone))
-    if key not in _KEPT:
-        if len(_KEPT) >= _KEPT_MAX:
-            _KEPT.pop(next(iter(_KEPT)))
-        _KEPT[key] = (spec, zone, _look_through(spec, zone))
-    return dict(_KEPT[key][2])
+    return dict(_look_through(spec, zone))
 
 
-def _look_through(spec: BookieClusterSpec, zone: Zone | None) -> dict[str, object]:
+@kept.by_identity
+def _look_through(spec: BookieClusterSpec, zone: Zone | None) -> Mapping[str, object]:
     out: dict[str, object] = {}
     for field, reaching in REACHING.items():
         path = f"spec.{_alias(spec, field)}"
@@ -91,15 +84,20 @@ def _look_through(spec: BookieClusterSpec, zone: Zone | None) -> dict[str, objec
     return out
 
 
+@kept.by_identity
 def digest(spec: BookieClusterSpec, zone: Zone | None) -> str:
     """Return `v1-` and sixteen hex digits over everything that was said of a pod of `zone`."""
-    return f"{SCHEME}-{common.digest(said(spec, zone))}"
+    return f"{SCHEME}-{common.digest(_look_through(spec, zone))}"
 
 
 def fingerprints(spec: BookieClusterSpec, zone: Zone | None) -> str:
     """Return JSON: by path, a few hex digits of each value that was said; no value itself stands there."""
-    marks = {path: _fingerprint(value) for path, value in sorted(said(spec, zone).items())}
-    return json.dumps(marks, separators=(",", ":"))
+    return json.dumps(_marks(spec, zone), separators=(",", ":"))
+
+
+@kept.by_identity
+def _marks(spec: BookieClusterSpec, zone: Zone | None) -> Mapping[str, str]:
+    return {path: _fingerprint(value) for path, value in sorted(_look_through(spec, zone).items())}
 
 
 def is_noted(note: str) -> bool:
@@ -118,7 +116,7 @@ def changed(marks: str, spec: BookieClusterSpec, zone: Zone | None) -> tuple[str
         return ("spec",)
     unread = {path for path, values in _AS_DEFAULT.items() for one in values if before.get(path) == _fingerprint(one)}
     before = {path: mark for path, mark in before.items() if path not in unread}
-    now = {path: _fingerprint(value) for path, value in said(spec, zone).items()}
+    now = _marks(spec, zone)
     found = tuple(path for path in sorted({*before, *now}) if before.get(path) != now.get(path))
     return found or (() if unread else ("spec",))
 

@@ -1,7 +1,9 @@
 """Makes the bookie's properties file. The keys: bookie/settings/table.py. Values that differ per pod come by
 environment."""
 
-from bookie_operator.model import names
+from collections.abc import Mapping
+
+from bookie_operator.model import kept, names
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.spec import BookieClusterSpec, Regeneration
 from bookie_operator.model.values import parse_duration, parse_quantity
@@ -23,7 +25,8 @@ def directory(role: str, volume: str) -> str:
     return f"{names.DATA_ROOT}/{role}/{volume}"
 
 
-def properties(spec: BookieClusterSpec) -> dict[str, str]:
+@kept.by_identity
+def properties(spec: BookieClusterSpec) -> Mapping[str, str]:
     """Return all settings that every bookie of the cluster shares."""
     storage, ports = spec.storage, spec.network.ports
     out = ephemeral.settings(spec) | dict(sorted((spec.config or {}).items()))
