@@ -131,9 +131,11 @@ def config_maps(spec: object) -> set[str]:
     while left:
         part = left.pop()
         if isinstance(part, dict):
-            named = [one for key in _OF_CONFIG_MAPS if isinstance(one := part.get(key), dict)]
-            found.update(one["name"] for one in named if isinstance(one.get("name"), str))
-            left += part.values()
+            for key, one in part.items():
+                if key in _OF_CONFIG_MAPS and isinstance(one, dict) and isinstance(one.get("name"), str):
+                    found.add(one["name"])
+                if isinstance(one, dict | list):
+                    left.append(one)
         elif isinstance(part, list):
             left += part
     return found
