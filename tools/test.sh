@@ -1,7 +1,8 @@
 #!/bin/sh
 # `make test`: everything. What measures CPU comes first, alone on the machine. The tests on a Kubernetes, which wait most
 # of their time, go on beside the rest: beside the part that needs no clock and gives way to them, as far as they come.
-# That begins with what a cluster is made of (minutes, where nobody built it yet) and with the images.
+# That begins with what a cluster is made of (minutes, where nobody built it yet) and with the images. The attacker's ten
+# minutes are mostly waits as well, and come behind those tests: in a part of its own it would be what all wait for.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,7 +11,9 @@ $pytest tests/interop/test_speed.py
 
 told="$(mktemp)"
 # Whatever stops `prepare` stops the tests that want a cluster, too, and they say it again in their own words.
-setsid sh -c ".venv/bin/python tests/cluster/cluster.py prepare || true; exec $pytest tests/e2e" >"$told" 2>&1 &
+attack=tests/integration/soak/test_attack.py
+setsid sh -c ".venv/bin/python tests/cluster/cluster.py prepare || true
+  held=0; $pytest tests/e2e || held=\$?; $pytest $attack || held=\$?; exit \$held" >"$told" 2>&1 &
 beside=$!
 ended() {
   kill -- "-$beside" 2>/dev/null || true
@@ -21,8 +24,9 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 nice -n 10 $pytest -n auto --slow-share=8 tests/tidy tests/unit tests/simulation
-# One worker more than there are cores: the attacker's ten minutes are mostly waits.
-$pytest -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder tests/integration tests/interop --ignore=tests/interop/test_speed.py
+# One worker more than there are cores: other processes are waited for much.
+$pytest -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder tests/integration tests/interop \
+  --ignore=tests/interop/test_speed.py --ignore="$attack"
 held=0
 wait "$beside" || held=$?
 cat "$told"
