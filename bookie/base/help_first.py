@@ -6,7 +6,6 @@ argparse goes from left to right: `ledger read abc --help` was told that abc is 
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 _ASKS = ("-h", "--help")
 
@@ -24,7 +23,9 @@ def position(words: Sequence[str]) -> int | None:
 class Parser(argparse.ArgumentParser):
     """A parser, and of its verbs too: the verb that stands before `--help` shows its help, before it judges a word."""
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+    def parse_known_args(  # type: ignore[override]  # argparse would take any namespace; ours are its own
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         words = list(sys.argv[1:] if args is None else args)
         asked = position(words)
         if asked is not None and not self._verbs() & set(words[:asked]):

@@ -131,9 +131,11 @@ def guarded(program: str) -> Iterator[None]:
 
 
 def _text(raw: io.FileIO, like: TextIO | None) -> io.TextIOWrapper:
-    """Return a text stream over `raw` with the encoding of the stream that it replaces; None: that was closed."""
+    """Return a text stream over `raw` with the encoding of the stream that it replaces; None: that was closed. What the
+    encoding cannot write is escaped: no name that somebody chose may end a command in the middle of its output."""
     is_line_by_line = raw.isatty() or isinstance(raw, _Err)
     encoding, errors = (like.encoding, like.errors) if like is not None else ("utf-8", "backslashreplace")
+    errors = "backslashreplace" if errors == "strict" else errors
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=is_line_by_line)
 
 

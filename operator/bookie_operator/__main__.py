@@ -104,9 +104,13 @@ def _crds(args: argparse.Namespace) -> int:
 
     if not args.output:
         sys.stdout.write("---\n".join(crd.texts().values()))
-    for folder in args.output:
-        for name, text in crd.texts().items():
-            (Path(folder) / name).write_text(text, encoding="utf-8")
+    if not all(args.output):  # as of a shell's variable that is not set: it would be the working directory
+        raise BadInput("an empty word stands behind --output: name a folder")
+    for path, text in ((Path(folder) / name, text) for folder in args.output for name, text in crd.texts().items()):
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"{path} cannot be written: {error.strerror}: name another folder") from None
     return DONE
 
 

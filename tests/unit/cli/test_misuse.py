@@ -69,8 +69,8 @@ def places(tmp_path: Path) -> dict[str, str]:
         ),
         (["node", "drain", "--admin", "h:1", "--bytes-per-second", str(2**63)], 2, f"--bytes-per-second is {2**63}: "),
         *(
-            (["node", "show", "--admin", address], 2, f"'{address}' names no admin port: give HOST:PORT, or unix:PATH")
-            for address in ("foo", "1", ":1", "h:", "127.0.0.1:-1", "unix:")
+            (["node", "show", "--admin", address], 2, f"{address!r} names no admin port: give HOST:PORT, or unix:PATH")
+            for address in ("foo", "1", ":1", "h:", "127.0.0.1:-1", "unix:", "\udcff:1", "unix:\udcff")
         ),
         (["metadata", "show", "--file", FOLDER], 2, "cannot be read: Is a directory: name another file"),
         (["metadata", "show", "--file", NOWHERE], 2, "cannot be read: No such file or directory: name another file"),

@@ -371,3 +371,39 @@ def test_a_log_level_that_nobody_knows_is_usage_and_names_those_there_are(
 
     assert ended.value.code == 2
     assert f"{level!r} is no level: give one of DEBUG, INFO, WARNING, ERROR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["crds", "--output", ""], "an empty word stands behind --output: name a folder"),
+        (
+            ["crds", "--output", "/dev/null"],
+            "/dev/null/bookieclusters.yaml cannot be written: Not a directory: name anoth",
+        ),
+        (
+            ["crds", "--output", "/nowhere"],
+            "/nowhere/bookieclusters.yaml cannot be written: No such file or directory: n",
+        ),
+    ],
+)
+def test_a_word_that_cannot_be_meant_is_told_in_one_sentence(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert command.main(words) == 2
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert said in err
+
+
+def test_a_level_of_the_environment_is_judged_as_well(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOG_LEVEL", "loud")
+
+    with pytest.raises(SystemExit) as ended:
+        command.main(["run"])
+
+    assert ended.value.code == 2
+    assert "'loud' is no level" in capsys.readouterr().err

@@ -100,6 +100,16 @@ def test_a_reader_that_went_away_ends_a_command_without_a_word(program: str, wor
     assert (done.returncode, done.stderr) == (main.FAILED, b"")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8", "latin-1"])
+def test_what_an_encoding_cannot_write_is_escaped(encoding: str) -> None:
+    """A name that somebody else chose must not end a command in a traceback, with half of what it found."""
+    script = "from bookie.runtime import streams\nwith streams.guarded('bookie'):\n    print('\\u4e00 \\udcff')"
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-c", script], stdout=PIPE, env=environment, timeout=120, check=False)
+
+    assert (done.returncode, done.stdout.endswith(b" \\udcff\n")) == (0, True)
+
+
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_pipe_that_somebody_made_non_blocking_takes_everything(stream: str) -> None:
     """Node.js and ssh do that to a pipe that they share; it was a traceback, and the rest was lost."""
