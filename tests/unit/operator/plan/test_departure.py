@@ -9,6 +9,7 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Contents, Member, References, State
 from bookie_operator.evidence.facts import BookieCase, ClaimFacts
+from bookie_operator.model import names
 from bookie_operator.model.status import (
     BookieClusterStatus,
     BookieStatus,
@@ -100,6 +101,8 @@ def test_claims_of_a_bookie_that_left_by_proof_go_when_the_spec_and_the_time_say
     unwanted = gone(name="ledgers-zone-a-7")
     assert deleted(reclaimed(unwanted)) == CLAIMS
     assert deleted(reclaimed(unwanted, forgotten(ago_ms=HOUR_MS - 1_000))) == set()
+    of_a_smaller_pool = gone(name="ledgers-zone-b-1", pool="zone-b")
+    assert deleted(reclaimed(of_a_smaller_pool, forgotten(ago_ms=HOUR_MS - 1_000))) == set()
     assert deleted(reclaimed(stored=forgotten(ago_ms=0))) == CLAIMS, "its number is wanted again"
 
 
@@ -229,6 +232,49 @@ def test_a_pod_that_came_back_on_old_claims_stays_while_nobody_knows_whose_it_is
 
     assert (held.steps, held.actions) == ((), ())
     assert held.status is not None
+
+
+@pytest.mark.parametrize(
+    ("marks", "is_ended"),
+    [({"retired_at": ""}, True), ({"marks": None}, True), ({"retired_at": "", "marks": None}, False)],
+    ids=["of one that lived", "of one that left", "new ones"],
+)
+def test_the_pod_of_one_that_is_rebuilt_goes_by_either_mark_of_its_claims(
+    marks: dict[str, Any], *, is_ended: bool
+) -> None:
+    found = rebuilt(case=with_claims(gone(pod=make.pod()), **marks))
+
+    assert [isinstance(one, RemoveBookie) for one in found.steps] == [True] * is_ended
+
+
+@pytest.mark.parametrize(("node", "is_ended"), [("node-a", True), ("", False)])
+def test_a_pod_that_waits_for_new_claims_stays_while_the_old_ones_go(node: str, *, is_ended: bool) -> None:
+    """Kubernetes gives no node to one whose claims are being deleted."""
+    found = rebuilt(case=with_claims(gone(pod=make.pod(node=node)), is_terminating=True))
+
+    assert [isinstance(one, RemoveBookie) for one in found.steps] == [True] * is_ended
+    assert found.status is not None
+    assert found.status.waiting_for
+
+
+def test_claims_are_marked_with_the_time_at_which_their_bookie_was_forgotten() -> None:
+    stored = forgotten().model_copy(update={"forgotten_at": "2026-01-01T00:00:00Z", "since": "2026-02-02T00:00:00Z"})
+
+    found = reclaimed(case=with_claims(gone(), retired_at=""), stored=stored)
+
+    told = [dict(one.annotations) for one in found.actions if isinstance(one, MarkClaim)]
+    assert told == [{names.RETIRED_AT: "2026-01-01T00:00:00Z"}] * len(CLAIMS)
+    assert reclaimed(case=with_claims(gone(), retired_at="", marks=None)).actions == (), "nobody knows whose they are"
+
+
+def test_one_that_left_and_whose_cookie_is_back_begins_to_leave_anew() -> None:
+    back = gone(member=COOKIE)
+
+    found = reclaimed(case=back)
+    stays = reclaimed(case=replace(back, is_leaving=False))
+
+    assert found.status is not None
+    assert (found.status.state, found.actions, stays.status) == (Departure.LEAVING, (), None)
 
 
 # ---- a bookie that never held data --------------------------------------------------------------------------------
