@@ -231,11 +231,12 @@ def _is_left(one: Assessed, before: LostNode) -> bool:
 
 
 def _drained(one: Assessed) -> str:
-    """Return the words for a bookie that waits for a node that is there: drained, or not ready; "" otherwise."""
+    """Return the words for a bookie, none of whose nodes is gone, that waits for one that is drained, or not ready; ""
+    otherwise."""
     for volume in _waiting(one):
         assert volume.recorded is not None
         node = one.case.nodes.get(volume.recorded.node)
-        if node is not None and not is_machine_gone(node) and (node.drained or not node.is_ready):
+        if node is not None and (node.drained or not node.is_ready):
             state = node.drained or "not ready"
             how = f"`kubectl uncordon {node.name}`" if node.drained == "cordoned" else "bring the node back"
             return f"its local disks are on node {node.name}, which is {state}; {how}, and the bookie comes back"
