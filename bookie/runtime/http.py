@@ -116,8 +116,8 @@ class _Server:
         host = _host_of(writer)
         try:
             await self._serve(reader, writer, host)
-        except (TimeoutError, OSError, EOFError):
-            pass  # whoever asked is gone, or never asked
+        except (OSError, EOFError):
+            pass  # whoever asked is gone, or never asked, or took too long
         except Exception as error:
             self._doors.failed("http", error, host)
         finally:
@@ -141,7 +141,7 @@ class _Server:
                 return await _read(reader, caller)
         except _Bad as bad:
             return HttpAnswer(bad.status, f"{bad}\n".encode())
-        except (TimeoutError, OSError, EOFError):
+        except (OSError, EOFError):
             raise
         except Exception as error:
             self._doors.failed("http", error, host)

@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import pytest
+from cryptography.hazmat.primitives import serialization
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import tls_support
@@ -267,6 +268,28 @@ def test_a_directory_that_cannot_be_used_stops_the_start_and_names_the_file(
 
     with pytest.raises(errors.BadInput, match=missing):
         admin_tls.Certificates(str(tmp_path))
+
+
+def test_a_key_under_a_password_is_refused_in_words(tmp_path: Path) -> None:
+    put(tmp_path, authority())
+    key = serialization.load_pem_private_key((tmp_path / admin_tls.KEY).read_bytes(), None)
+    form, sealed = serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
+    (tmp_path / admin_tls.KEY).write_bytes(key.private_bytes(serialization.Encoding.PEM, form, sealed))
+
+    with pytest.raises(errors.BadInput, match=r"tls\.key holds no key in PEM without a password"):
+        admin_tls.read(str(tmp_path))
+
+
+def test_a_certificate_without_names_and_a_list_with_odd_bytes_open_nothing_and_hinder_nobody(tmp_path: Path) -> None:
+    put(tmp_path, authority())
+    (tmp_path / admin_tls.CLIENTS).write_bytes(b"\xff\xfe\n" + OPERATOR.encode() + b"\n")
+    nameless = tls_support.Authority().issue("nobody", hosts=()).certificate
+
+    certificates = admin_tls.Certificates(str(tmp_path))
+
+    assert OPERATOR in certificates.current().clients
+    assert certificates.name_of(nameless.public_bytes(serialization.Encoding.PEM)) is None
+    assert certificates.name_of(b"no certificate") is None
 
 
 def test_a_replacement_that_is_seen_half_done_is_read_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.units import MIB
-from bookie.ports.doors import NoDoors
+from bookie.ports.doors import Doors, NoDoors
 from bookie.ports.http import Handler, HttpAnswer, HttpRequest
 from bookie.ports.network import Address
 from bookie.runtime import http
@@ -22,17 +22,33 @@ Ask = Callable[[bytes], Awaitable[bytes]]
 async def echo(request: HttpRequest) -> HttpAnswer:
     if request.path == "/broken":
         raise errors.StorageFailed("no disk")
+    if request.path == "/named":
+        raise errors.StorageFailed("no /disk/\udcff")
     if request.path == "/wrong":
         raise RecursionError("ours")
     told = f"{request.method} {request.path} {dict(request.query)} {request.body!r} {request.caller}"
     return HttpAnswer(200, told.encode())
 
 
-def answer_to(data: bytes, *, ends: bool = False) -> bytes:
+class Noting(NoDoors):
+    """Doors that remember what they were told."""
+
+    def __init__(self) -> None:
+        self.refusals: list[str] = []
+        self.failures: list[Exception] = []
+
+    def refused(self, door: str, reason: object, peer: str = "") -> None:
+        self.refusals.append(f"{door}: {reason}")
+
+    def failed(self, door: str, error: Exception, peer: str = "") -> None:
+        self.failures.append(error)
+
+
+def answer_to(data: bytes, *, ends: bool = False, doors: Doors | None = None) -> bytes:
     """Send `data` to a new server; return all it answers."""
 
     async def story() -> bytes:
-        async with http.serve(echo, LOOPBACK) as port:
+        async with http.serve(echo, LOOPBACK, doors) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(data)
             if ends:
@@ -51,23 +67,55 @@ def answer_to(data: bytes, *, ends: bool = False) -> bytes:
 def test_each_newcomer_beyond_the_most_ends_another_one_that_waits() -> None:
     """Several may come before the first of those that were ended has gone."""
     ended: list[int] = []
-    refused: list[object] = []
-
-    class Noting(NoDoors):
-        def refused(self, door: str, reason: object, peer: str = "") -> None:
-            refused.append(reason)
+    doors = Noting()
 
     class Waiting:
         def __init__(self, number: int) -> None:
             self.transport = SimpleNamespace(abort=lambda: ended.append(number))
 
-    places = http._Places(most=3, of_one=3, doors=Noting())
+    places = http._Places(most=3, of_one=3, doors=doors)
     with contextlib.ExitStack() as stack:
         for number in range(6):
             stack.enter_context(places.taken("10.0.0.1", cast(asyncio.StreamWriter, Waiting(number))))
 
     assert ended == [0, 1, 2]
-    assert len(refused) == 3
+    assert len(doors.refusals) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "size"),
+    [(b"/", b"\xb2"), (b"/", b"abc"), (b"/", b"-5"), (b"//[", b"0"), (b"/?" + b"a=1&" * 101, b"0")],
+)
+def test_a_request_that_cannot_be_meant_is_the_caller_s_error_and_none_of_ours(path: bytes, size: bytes) -> None:
+    doors = Noting()
+
+    told = answer_to(b"GET " + path + b" HTTP/1.1\r\ncontent-length: " + size + b"\r\n\r\n", doors=doors)
+
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert not doors.failures
+
+
+def test_an_error_that_is_expected_is_told_to_who_asked_and_at_the_door() -> None:
+    doors = Noting()
+
+    told = answer_to(b"GET /named HTTP/1.1\r\n\r\n", doors=doors)
+
+    assert told.startswith(b"HTTP/1.1 500 ")
+    assert told.endswith(b"no /disk/\\udcff\n"), "the name of a file need not be a text"
+    assert doors.refusals == ["http: GET /named: no /disk/\udcff"]
+    assert not doors.failures
+
+
+def test_who_is_known_may_let_several_connections_wait() -> None:
+    async def story() -> None:
+        async with http.serve(echo, LOOPBACK) as port, asyncio.timeout(60):
+            waiting = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+            for reader, writer in waiting:
+                writer.write(b"GET /x HTTP/1.1\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+                writer.close()
+
+    asyncio.run(story())
 
 
 def test_a_request_reaches_the_handler_whole() -> None:
