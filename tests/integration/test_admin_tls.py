@@ -288,8 +288,29 @@ def test_a_certificate_without_names_and_a_list_with_odd_bytes_open_nothing_and_
     certificates = admin_tls.Certificates(str(tmp_path))
 
     assert OPERATOR in certificates.current().clients
+    assert "PRIVATE" not in repr(certificates.current())
     assert certificates.name_of(nameless.public_bytes(serialization.Encoding.PEM)) is None
     assert certificates.name_of(b"no certificate") is None
+
+
+@pytest.mark.parametrize("setting", ["adminPort", "adminTlsPort"])
+def test_an_admin_port_is_nobody_else_s_while_its_bookie_lives(tmp_path: Path, setting: str) -> None:
+    """Two that shared one would each get half of the calls."""
+    put(tmp_path, authority())
+    node = WillingNode()
+
+    def secured(port: int) -> admin.Secured:
+        return admin.Secured(Address("127.0.0.1", port), admin_tls.Certificates(str(tmp_path)))
+
+    async def story() -> None:
+        first = secured(0)
+        async with admin.serve(node, ANYWHERE, tls=first) as plain:
+            own, tls = (plain, None) if setting == "adminPort" else (0, secured(first.bound))
+            with pytest.raises(errors.RefusedToStart, match=f"choose another {setting}"):
+                async with admin.serve(node, Address("127.0.0.1", own), tls=tls):
+                    raise AssertionError("they share it")
+
+    asyncio.run(story())
 
 
 def test_a_replacement_that_is_seen_half_done_is_read_again(tmp_path: Path) -> None:

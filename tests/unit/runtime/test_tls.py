@@ -42,6 +42,17 @@ def test_suites_of_tls_1_3_alone_shut_out_older_versions() -> None:
     assert old == ["ECDHE-RSA-AES128-GCM-SHA256"]
 
 
+def test_both_sides_speak_every_version_that_is_enabled() -> None:
+    def versions(*enabled: str) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
+        context = tls.make_context(TlsOptions(protocols=enabled), Material(), is_server=False)
+        return context.minimum_version, context.maximum_version
+
+    old, new = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+    assert versions("TLSv1.2", "TLSv1.3") == versions("TLSv1.3", "TLSv1.2") == (old, new)
+    assert versions("TLSv1.2") == (old, old)
+    assert versions("TLSv1.3") == (new, new)
+
+
 def test_a_subject_gives_its_name_and_units() -> None:
     subject = ((("organizationalUnitName", "0:writer"),), (("organizationalUnitName", "x"), ("commonName", "me")))
 
