@@ -1,7 +1,9 @@
 """HTTP over TLS: strangers get a handshake and no name; certificates are obeyed as on the admin port, and renewed."""
 
 import asyncio
+import contextlib
 import http.client
+import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import tls_support
+from bookie.ports.doors import NoDoors
 from bookie.ports.http import HttpAnswer, HttpRequest
 from bookie.ports.network import Address
-from bookie.runtime import admin_tls, http_tls
+from bookie.runtime import admin_connections, admin_tls, http_tls
 from bookie.runtime import http as served
 
 
@@ -91,3 +94,30 @@ def test_in_a_pod_loopback_is_nobody(tmp_path: Path) -> None:
             return found
 
     assert asyncio.run(run()).endswith(b"\r\n\r\n")
+
+
+class Telling(NoDoors):
+    """Doors that tell of the first refusal."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def refused(self, door: str, reason: object, peer: str = "") -> None:
+        if not self.told.done():
+            self.told.set_result(f"{door}: {reason}")
+
+
+def test_handshakes_that_nobody_begins_are_bounded(tmp_path: Path) -> None:
+    """Who begins no handshake is no connection yet to asyncio, and has a descriptor of this process."""
+    put(tmp_path, tls_support.Authority())
+
+    async def story() -> str:
+        doors, known = Telling(), served.Known(frozenset(), http_tls.context(str(tmp_path)))
+        with contextlib.ExitStack() as stack:
+            async with served.serve(who, Address("127.0.0.1", 0), doors, known) as port, asyncio.timeout(30):
+                for _ in range(admin_connections.CONNECTIONS_MAX + 12):
+                    stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                    await asyncio.sleep(0)  # so that the server takes it
+                return await doors.told
+
+    assert asyncio.run(story()).startswith(f"http: more than {admin_connections.CONNECTIONS_MAX} connections")

@@ -57,6 +57,8 @@ def test_a_subject_gives_its_name_and_units() -> None:
     subject = ((("organizationalUnitName", "0:writer"),), (("organizationalUnitName", "x"), ("commonName", "me")))
 
     assert tls.certificate_of({"subject": subject}) == Certificate("me", ("0:writer", "x"))
+    two = ((("commonName", "of the company"),), (("commonName", "me"),))
+    assert tls.certificate_of({"subject": two}) == Certificate("me"), "the last one is the most special"
     assert tls.certificate_of({"subject": ()}) == Certificate("")
     assert tls.certificate_of({}) is None
     assert tls.certificate_of(None) is None
