@@ -6,7 +6,6 @@ from pathlib import Path
 
 from bookie.base import errors, ids
 from bookie.cli import output
-from bookie.client.arguments import is_text
 from bookie.rpc import client as rpc
 from bookie.runtime import given_file, text_file
 from bookie.settings.table import PORT_MAX
@@ -22,7 +21,7 @@ def client(address: str) -> rpc.AdminClient:
     Raises BadInput."""
     host, _, number = address.rpartition(":")
     port = ids.decimal(number)
-    if not is_text(address) or address == "unix:" or (host != "unix" and (not host or port is None)):
+    if not address.isprintable() or address == "unix:" or (host != "unix" and (not host or port is None)):
         raise errors.BadInput(f"{address!r} names no admin port: give HOST:PORT, or unix:PATH")
     if host != "unix" and port is not None and not 0 < port <= PORT_MAX:  # gRPC takes it modulo 2^16
         raise errors.BadInput(f"{address} names port {port}: it must be 1 to {PORT_MAX}")
