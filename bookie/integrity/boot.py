@@ -117,7 +117,9 @@ class Boot:
         await self._attach(metadata)
         while True:
             seen, grant_id = await self._gate.until_allowed()
-            log.info("boot verdict=%s reason=%s", seen.decision.verdict, seen.decision.reason)
+            log.info(
+                "boot verdict=%s reason=%s", seen.decision.verdict and seen.decision.verdict.name, seen.decision.reason
+            )
             self.progress.incarnation = seen.identity.record.incarnation if seen.identity.record else Incarnation(0)
             assert self._identities is not None
             try:

@@ -111,7 +111,11 @@ class BootGate:
         self._other = ""
         if decision.reason != self._told:
             self._told = decision.reason
-            log.warning("boot waits for a person verdict=%s reason=%s", decision.verdict, decision.reason)
+            log.warning(
+                "boot waits for a person verdict=%s reason=%s",
+                decision.verdict and decision.verdict.name,
+                decision.reason,
+            )
 
     def passed(self, record: IncarnationRecord) -> None:
         """End the boot: `record` is ours and current. Forget what was seen before."""

@@ -74,7 +74,7 @@ def test_a_bookie_whose_index_rotted_is_back_when_its_volume_was_emptied_as_the_
     for each in bookie.index.iterdir():
         each.rename(kept / each.name)
 
-    with local_support.again(bookie, until="boot waits for a person"):
+    with local_support.again(bookie, until="boot waits for a person verdict=LOST"):
         report = json.loads(run(fleet, "integrity", "report", "--json").stdout)
         assert report["verdict"] == "LOST", report
         granted = run(fleet, "integrity", "grant", "--yes", "--wait")
