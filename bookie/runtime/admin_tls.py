@@ -12,6 +12,7 @@ once, and the former ones stay in use. Must never log or answer a key.
 import contextlib
 import datetime as dt
 import logging
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,11 @@ class Files:
     key: bytes
     authorities: bytes
     clients: frozenset[str]
+
+    @property
+    def shown(self) -> tuple[bytes, bytes, bytes]:
+        """What a handshake depends on; who is obeyed is asked at each call."""
+        return self.certificate, self.key, self.authorities
 
     def __repr__(self) -> str:
         return f"Files(clients={sorted(self.clients)})"
@@ -77,10 +83,26 @@ class Certificates:
         return self._files
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return gRPC's credentials for a server's port. gRPC calls back at each handshake, from its own thread."""
-        return grpc.dynamic_ssl_server_credentials(
-            _configuration(self._files), lambda: _configuration(self.current()), require_client_authentication=True
-        )
+        """Return gRPC's credentials for a server's port. gRPC calls back at each handshake, from threads of its own.
+
+        What is new is given once. gRPC frees the configuration that it replaces, also while another of its threads
+        begins a handshake with it, and the process ends by a broken heap (seen with 1.71 to 1.85). When each handshake
+        gave a new one, some thousand handshakes of strangers ended a bookie; what is left is the moment of a renewal.
+        """
+        given = self._files
+        one_at_a_time = threading.Lock()
+
+        def news() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal given
+            with one_at_a_time:
+                files = self.current()
+                if files.shown == given.shown:
+                    return None
+                given = files
+            return _configuration(files)
+
+        first = _configuration(given)
+        return grpc.dynamic_ssl_server_credentials(first, news, True)  # type: ignore[arg-type]  # None: nothing new
 
     def name_of(self, certificate: bytes) -> str | None:
         """Return the name in this (verified) certificate; None when the certificate has expired or bears no name we

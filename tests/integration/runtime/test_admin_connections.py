@@ -1,12 +1,21 @@
 """The admin port has a bound of connections: those that are silent go, those that speak stay."""
 
+import asyncio
 import contextlib
 import os
 import resource
 import socket
+from pathlib import Path
+
+import pytest
 
 import wait_support
-from bookie.runtime import admin_connections
+from admin_node_support import WillingNode
+from bookie.ports.doors import NoDoors
+from bookie.ports.http import HttpAnswer, HttpRequest
+from bookie.ports.network import Address
+from bookie.runtime import admin, admin_connections, admin_tls, http, http_tls
+from tls_support import Authority
 
 
 def pairs(
@@ -63,6 +72,49 @@ def test_without_a_descriptor_left_the_silent_are_shut_too() -> None:
         assert admin_connections.shut_silent(ports, 6) == 4
 
         assert sum(_is_shut(ours) for ours, _ in silent) == 4
+
+
+class Telling(NoDoors):
+    """Doors that tell of the first refusal."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def refused(self, door: str, reason: object, peer: str = "") -> None:
+        if not self.told.done():
+            self.told.set_result(f"{door}: {reason}")
+
+
+@pytest.mark.parametrize("which", ["http", "admin", "admin in plain"])
+def test_the_ports_over_tls_are_bounded_as_well(tmp_path: Path, which: str) -> None:
+    """Who begins no handshake is no connection yet to gRPC or asyncio, and has a descriptor of this process."""
+    authority = Authority()
+    for path, name in zip(authority.issue("bookie").pem(tmp_path), (admin_tls.KEY, admin_tls.CERTIFICATE), strict=True):
+        Path(path).rename(tmp_path / name)
+    Path(authority.pem(tmp_path)).rename(tmp_path / admin_tls.AUTHORITIES)
+    (tmp_path / admin_tls.CLIENTS).write_text("nobody")
+    certificates, anywhere = admin_tls.Certificates(str(tmp_path)), Address("127.0.0.1", 0)
+
+    async def story() -> str:
+        doors, tls = Telling(), admin.Secured(anywhere, certificates)
+        async with contextlib.AsyncExitStack() as stack:
+            if which == "http":
+                known = http.Known(frozenset(), http_tls.context(str(tmp_path)))
+                port = await stack.enter_async_context(http.serve(unasked, anywhere, doors, known))
+            else:
+                plain = await stack.enter_async_context(admin.serve(WillingNode(), anywhere, None, doors, tls=tls))
+                port = plain if which == "admin in plain" else tls.bound
+            for _ in range(admin_connections.CONNECTIONS_MAX + 12):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                await asyncio.sleep(0)  # so that the server takes it
+            async with asyncio.timeout(30):
+                return await doors.told
+
+    assert asyncio.run(story()).startswith(f"{which.split()[0]}: more than {admin_connections.CONNECTIONS_MAX} conn")
+
+
+async def unasked(request: HttpRequest) -> HttpAnswer:
+    raise AssertionError("nobody asks")
 
 
 def _is_shut(stream: socket.socket) -> bool:
