@@ -787,7 +787,7 @@ def test_storage_that_failed_is_not_written_to_any_more(caplog: pytest.LogCaptur
 
         fleet.start(UNJOURNALED)
         await fleet.ready()
-        assert caplog.text.count("verdict=Verdict.UNCLEAN") == 1
+        assert caplog.text.count("verdict=UNCLEAN") == 1
 
     with caplog.at_level("INFO"):
         run(story)
