@@ -1224,7 +1224,7 @@ def test_volumes_set_back_within_one_boot_are_seen_and_everything_comes_back(
 
     with caplog.at_level("INFO"):
         SimCluster(31, bookies=4, journal_write_data=journaled).run(story)
-    assert "verdict=Verdict.UNCLEAN" in caplog.text or journaled
+    assert "verdict=UNCLEAN" in caplog.text or journaled
 
 
 async def one_set_back(cluster: SimCluster, volume: str, *, trimmed: bool) -> tuple[BookieNode, list[LedgerWriter]]:
@@ -1273,7 +1273,7 @@ async def test_a_journal_volume_set_back_alone_is_seen_and_everything_comes_back
 
     await back(cluster, bookie)
 
-    assert "verdict=Verdict.UNCLEAN reason=the volumes went back in time" in caplog.text
+    assert "verdict=UNCLEAN reason=the volumes went back in time" in caplog.text
     assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
 
 
@@ -1297,7 +1297,7 @@ async def test_a_volume_set_back_is_known_until_every_mark_is_on_disk(
 
     await back(cluster, bookie)
 
-    assert "verdict=Verdict.UNCLEAN reason=the volumes went back in time" in caplog.text
+    assert "verdict=UNCLEAN reason=the volumes went back in time" in caplog.text
     assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
 
 
@@ -1334,7 +1334,7 @@ async def test_a_ledger_volume_set_back_alone_is_seen_and_everything_comes_back(
 
     await back(cluster, bookie)
 
-    assert "verdict=Verdict.UNCLEAN reason=the volumes went back in time" in caplog.text
+    assert "verdict=UNCLEAN reason=the volumes went back in time" in caplog.text
     assert await answers(await cluster.client("asker"), bookie, writers) == {"it"}
 
 
@@ -1415,7 +1415,7 @@ def test_a_newest_journal_file_that_was_cut_or_removed_is_seen(
 
         await back(cluster, bookie)
 
-        assert "verdict=Verdict.UNCLEAN reason=the volumes went back in time" in caplog.text
+        assert "verdict=UNCLEAN reason=the volumes went back in time" in caplog.text
         await is_whole(cluster, app, bookie, writers)
 
     with caplog.at_level("INFO"):

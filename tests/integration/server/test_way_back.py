@@ -161,4 +161,4 @@ def test_a_record_older_than_the_last_position_is_taken_for_volumes_set_back(
     since = len(said(bookie))
 
     with local_support.again(bookie):
-        assert b"verdict=Verdict.UNCLEAN reason=the volumes went back in time" in said(bookie, since)
+        assert b"verdict=UNCLEAN reason=the volumes went back in time" in said(bookie, since)
