@@ -86,7 +86,7 @@ class Oracle:
 
     def stop_writing(self) -> None:
         """End the writers; their logs are whole on return."""
-        self.ask("stop", needs_uri=False)
+        self.ask("stop", "--json", needs_uri=False)
 
     def close(self) -> None:
         """End what is followed."""
