@@ -73,7 +73,19 @@ def test_the_shell_reads_from_one_bookie_alone(fleet: JudgedFleet, operator: Jav
         # With -bookie the last entry is not included, and the bytes are dumped in hexadecimal (ReadLedgerCommand).
         words = ("-ledgerid", str(ledger), "-firstentryid", "0", "-lastentryid", "1", "-msg", "-bookie", bookie_id)
 
-        assert "for the shel|" in operator.shell("readledger", *words)
+        assert "for the shel|" in _read_by_itself(operator, words)
+
+
+def _read_by_itself(operator: JavaOperator, words: tuple[str, ...]) -> str:
+    """What `readledger -bookie` told. It reads with a client of its own, and ends that client's executor before the
+    client (ReadLedgerCommand of 4.17.3): a read whose answer it has printed may still stand in the client's table, and
+    the client then fails to close. On a busy machine one run in forty ends so."""
+    try:
+        return operator.shell("readledger", *words)
+    except java_support.JudgeError as failed:
+        if "Executor is shutting down" not in str(failed):
+            raise
+        return failed.told
 
 
 def test_the_shell_saves_and_restores_a_ledger_s_record(

@@ -48,12 +48,14 @@ class JavaMissing(Exception):
 
 
 class JudgeError(Exception):
-    """The Java client answered with an exception: `name` is its class, `code` its BKException code."""
+    """The Java client answered with an exception: `name` is its class, `code` its BKException code; `told` is what a
+    command of the shell had printed by then."""
 
-    def __init__(self, name: str, code: int, message: str) -> None:
+    def __init__(self, name: str, code: int, message: str, told: str = "") -> None:
         super().__init__(f"{name} ({code}): {message}")
         self.name = name
         self.code = code
+        self.told = told
 
 
 def ensure_java() -> None:
@@ -201,7 +203,7 @@ class JavaProcess:
             raise JudgeError("the Java program ended", self._process.wait(), complaint)
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise JudgeError(answer["error"], answer["code"], answer["message"])
+            raise JudgeError(answer["error"], answer["code"], answer["message"], answer.get("told", ""))
         return answer
 
     def give_up(self, thread: str) -> None:

@@ -18,10 +18,12 @@ import org.apache.commons.configuration2.CompositeConfiguration;
 
 /**
  * The official shell and the official auto-recovery in one process, told what to do by lines of JSON as `Judge` is. A
- * shell command is answered with its exit code and all that it printed. It must never decide whether that is right.
+ * shell command is answered with its exit code and all that it printed, also when it threw. It must never decide
+ * whether that is right.
  */
 public final class Operator {
     private final JsonNode settings;
+    private ByteArrayOutputStream told = new ByteArrayOutputStream(); // one for each question: threads of a command outlive it
     private AutoRecoveryMain recovery;
     private AuditorElector auditor;
     private ReplicationWorker worker;
@@ -44,6 +46,7 @@ public final class Operator {
     }
 
     private JsonNode answer(JsonNode question) {
+        told = new ByteArrayOutputStream();
         try {
             switch (question.get("op").asText()) {
                 case "shell":
@@ -67,7 +70,8 @@ public final class Operator {
                     throw new IllegalArgumentException("the operator knows no operation " + question.get("op"));
             }
         } catch (Exception wrapped) {
-            return Judge.describe(Judge.unwrap(wrapped));
+            wrapped.printStackTrace(); // the log says where; the answer says only what
+            return Judge.describe(Judge.unwrap(wrapped)).put("told", told());
         }
     }
 
@@ -81,7 +85,6 @@ public final class Operator {
         for (int index = 0; index < typed.length; index++) {
             typed[index] = words.get(index).asText();
         }
-        ByteArrayOutputStream told = new ByteArrayOutputStream();
         PrintStream before = System.out;
         System.setOut(new PrintStream(told, true, StandardCharsets.UTF_8)); // commands keep it from their making on
         int code;
@@ -94,7 +97,11 @@ public final class Operator {
             System.out.flush();
             System.setOut(before);
         }
-        return Judge.JSON.createObjectNode().put("code", code).put("told", told.toString(StandardCharsets.UTF_8));
+        return Judge.JSON.createObjectNode().put("code", code).put("told", told());
+    }
+
+    private String told() {
+        return told.toString(StandardCharsets.UTF_8);
     }
 
     private ServerConfiguration server() {
