@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bookie.ports.metrics import Histogram, Sample, Telemetry
     from bookie.ports.network import Address
     from bookie.ports.tls import TlsOptions
-    from bookie.runtime.admin import Secured
+    from bookie.runtime.admin_secure import Secured
     from bookie.runtime.http import Known
     from bookie.server.bookie import Bookie
     from bookie.server.options import ServerOptions
@@ -88,7 +88,7 @@ def _check_not_taken(effective: "Effective") -> None:
 
 
 async def _serve(effective: "Effective") -> int:
-    from bookie.runtime import admin, loop, memory, metrics
+    from bookie.runtime import admin, admin_secure, loop, memory, metrics
     from bookie.runtime import log as runtime_log
     from bookie.runtime.admin_callers import Callers
     from bookie.runtime.certificates import CertificateWatch
@@ -100,7 +100,7 @@ async def _serve(effective: "Effective") -> int:
     if effective.admin_tls is not None:
         from bookie.runtime.admin_tls import Certificates
 
-        tls = admin.Secured(effective.admin_tls, Certificates(told("adminTlsDirectory")))
+        tls = admin_secure.Secured(effective.admin_tls, Certificates(told("adminTlsDirectory")))
     callers = Callers(
         told("adminTokenFile"),
         in_pod=bool(effective.host.pod_uid),

@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -24,31 +25,18 @@ from bookie.rpc import admin_pb2 as proto
 from bookie.rpc import admin_pb2_grpc, encoding
 from bookie.runtime import admin_boundary, admin_callers, admin_connections
 from bookie.runtime.admin_callers import Callers, Interceptor
-
-if TYPE_CHECKING:  # it brings the package cryptography, 9 MB, which a bookie without certificates does not want
-    from bookie.runtime.admin_tls import Certificates
+from bookie.runtime.admin_secure import RENEWAL_GRACE_S, STOP_GRACE_S, Secured, SecurePort, bind
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _WATCH_INTERVAL_S = 1.0
 _REPAIR_INTERVAL_MS = 1000
 _REPAIR_INTERVAL_MS_LEAST, _REPAIR_INTERVAL_MS_MOST = 100, 3_600_000
-# Calls that are being answered get this long when the process stops.
-_GRACE_S = 0.5
 _BLOCKED_MAX = 100
 _OPTIONS = [
     ("grpc.so_reuseport", 0),  # one bookie, one owner of the port: a second process must fail, not share
     # A connection outlives neither its certificate nor the authority behind it by more than this.
-    ("grpc.max_connection_age_ms", 600_000),
+    ("grpc.max_connection_age_ms", int(RENEWAL_GRACE_S * 1000)),
 ]
-
-
-@dataclasses.dataclass(slots=True)
-class Secured:
-    """The TLS port, for callers with a certificate. `bound`: its number, once it is served."""
-
-    address: Address
-    certificates: "Certificates"
-    bound: int = 0
 
 
 @contextlib.asynccontextmanager
@@ -63,39 +51,40 @@ async def serve(
 ) -> AsyncIterator[int]:
     """Serve `node` to `callers`: in plain at `address`, over TLS where `tls` says, and at the path `socket`.
 
-    Give the number of the plain port. Raises RefusedToStart when a port is in use.
+    Give the number of the plain port. Raises RefusedToStart when a port is in use, BadInput
+    for certificates that cannot be used.
     """
     doors = doors or NoDoors()
-    server = grpc.aio.server(
-        options=[*_OPTIONS, *admin_boundary.OPTIONS, *admin_connections.GRPC_OPTIONS],
-        interceptors=[admin_boundary.AdminBoundary(doors), Interceptor(callers or Callers(), doors)],
-    )
-    admin_pb2_grpc.add_AdminServicer_to_server(_Admin(node), server)
-    health_pb2_grpc.add_HealthServicer_to_server(_Health(node), server)
-    bound = _bind(lambda: server.add_insecure_port(f"{address}"), f"{address}", "adminPort")
+    boundary = admin_boundary.AdminBoundary(doors)  # one for all servers: what it bounds is the bookie's
+    known = Interceptor(callers or Callers(), doors)
+
+    def make() -> grpc.aio.Server:
+        server = grpc.aio.server(
+            options=[*_OPTIONS, *admin_boundary.OPTIONS, *admin_connections.GRPC_OPTIONS],
+            interceptors=[boundary, known],
+        )
+        admin_pb2_grpc.add_AdminServicer_to_server(_Admin(node), server)
+        health_pb2_grpc.add_HealthServicer_to_server(_Health(node), server)
+        return server
+
+    server = make()
+    bound = bind(lambda: server.add_insecure_port(f"{address}"), f"{address}", "adminPort")
+    ports: list[int] = [bound]
+    over_tls: AbstractAsyncContextManager[None] = contextlib.nullcontext()
     if tls is not None:
-        at = f"{tls.address}"
-        tls.bound = _bind(lambda: server.add_secure_port(at, tls.certificates.credentials()), at, "adminTlsPort")
+        secure = SecurePort(tls, make, doors)
+        await secure.listen()
+        over_tls = secure.served()
+        ports.append(tls.bound)
     if socket:
-        _bind(lambda: server.add_insecure_port(f"unix:{socket}"), socket, "adminSocket")
+        bind(lambda: server.add_insecure_port(f"unix:{socket}"), socket, "adminSocket")
         os.chmod(socket, 0o600)
     await server.start()
-    ports = [bound] if tls is None else [bound, tls.bound]
     try:
-        async with admin_connections.bounded(ports, doors):
+        async with over_tls, admin_connections.bounded(ports, doors):
             yield bound
     finally:
-        await server.stop(_GRACE_S)
-
-
-def _bind(bind: Callable[[], int], where: str, setting: str) -> int:
-    try:
-        return bind()
-    except RuntimeError as error:
-        raise errors.RefusedToStart(
-            f"cannot listen on {where} for the admin service: the port is in use or not ours;"
-            f" stop the other process, or choose another {setting}"
-        ) from error
+        await server.stop(STOP_GRACE_S)
 
 
 class _Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated without types

@@ -1,22 +1,20 @@
-"""The admin port over mutual TLS: reads certificates from a directory at each handshake, and decides who may call.
+"""The admin port over mutual TLS: reads certificates from a directory, and decides who may call.
 
     tls.crt, tls.key   this bookie's certificate (with those that vouch for it) and key, PEM
     ca.crt             who may vouch for callers; several while one takes over from another
     clients            names that are obeyed, one a line: the URI (or DNS name) in a caller's certificate
 
 A caller must have a certificate that an authority in `ca.crt` issued for clients (checked in the handshake) and that
-bears one of the names. Replaced files count for the next connection and the next call; unusable files are reported
-once, and the former ones stay in use. Must never log or answer a key.
+bears one of the names. Replaced files count for the next call, and for connections as soon as `admin_secure` has seen
+them; unusable files are reported once, and the former ones stay in use. Must never log or answer a key.
 """
 
 import contextlib
 import datetime as dt
 import logging
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
@@ -82,28 +80,6 @@ class Certificates:
                 log.warning("certificates of the admin port not renewed, the former stay in use reason=%s", error)
         return self._files
 
-    def credentials(self) -> grpc.ServerCredentials:
-        """Return gRPC's credentials for a server's port. gRPC calls back at each handshake, from threads of its own.
-
-        What is new is given once. gRPC frees the configuration that it replaces, also while another of its threads
-        begins a handshake with it, and the process ends by a broken heap (seen with 1.71 to 1.85). When each handshake
-        gave a new one, some thousand handshakes of strangers ended a bookie; what is left is the moment of a renewal.
-        """
-        given = self._files
-        one_at_a_time = threading.Lock()
-
-        def news() -> grpc.ServerCertificateConfiguration | None:
-            nonlocal given
-            with one_at_a_time:
-                files = self.current()
-                if files.shown == given.shown:
-                    return None
-                given = files
-            return _configuration(files)
-
-        first = _configuration(given)
-        return grpc.dynamic_ssl_server_credentials(first, news, True)  # type: ignore[arg-type]  # None: nothing new
-
     def name_of(self, certificate: bytes) -> str | None:
         """Return the name in this (verified) certificate; None when the certificate has expired or bears no name we
         obey."""
@@ -122,10 +98,6 @@ class Certificates:
         name = next((name for name in names if name in obeyed), None)
         process = next((str(part.value) for part in found.subject), "")
         return f"{name} ({process})" if name is not None and process else name
-
-
-def _configuration(files: Files) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration([(files.key, files.certificate)], files.authorities)
 
 
 def _read_once(directory: Path) -> Files:

@@ -5,6 +5,7 @@ import contextlib
 import datetime as dt
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ import grpc
 import grpc.aio
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import tls_support
@@ -22,7 +24,7 @@ from bookie.cli import admin_access
 from bookie.cli.admin_access import TLS_VARIABLE
 from bookie.ports.network import Address
 from bookie.rpc import admin_pb2, admin_pb2_grpc, calls
-from bookie.runtime import admin, admin_boundary, admin_tls
+from bookie.runtime import admin, admin_boundary, admin_secure, admin_tls
 from bookie.runtime.admin_callers import Callers
 from bookie_operator.certificates import authority as authorities
 from bookie_operator.certificates import leaf
@@ -61,7 +63,7 @@ def served(directory: Path, story: Callable[[str, str, WillingNode], Awaitable[N
     """`story(plain address, TLS address, node)` while a bookie's port is up."""
 
     async def run() -> None:
-        node, tls = WillingNode(), admin.Secured(ANYWHERE, admin_tls.Certificates(str(directory)))
+        node, tls = WillingNode(), admin_secure.Secured(ANYWHERE, admin_tls.Certificates(str(directory)))
         callers = Callers(in_pod=in_pod, names=tls.certificates)
         async with admin.serve(node, ANYWHERE, callers, tls=tls) as plain:  # type: ignore[arg-type]
             async with asyncio.timeout(120):
@@ -82,6 +84,13 @@ async def look(address: str, roots: bytes, shown: Leaf | None, uid: str = A) -> 
         except grpc.aio.AioRpcError as error:
             return error.code().name
     return "OK"
+
+
+async def looks(address: str, roots: bytes, shown: Leaf, *, is_in: bool) -> None:
+    """Wait until this caller is let in, or is not any more: what the files say counts within a second or two."""
+    async with asyncio.timeout(40):
+        while (await look(address, roots, shown) == "OK") is not is_in:
+            pass
 
 
 def test_the_operator_of_this_cluster_gets_in_and_nobody_else(tmp_path: Path) -> None:
@@ -205,7 +214,7 @@ def test_a_grant_names_the_operator_and_its_process(tmp_path: Path, caplog: pyte
     assert "PRIVATE" not in caplog.text
 
 
-def test_an_authority_takes_over_from_another_without_a_refusal_and_without_a_restart(tmp_path: Path) -> None:
+def test_an_authority_takes_over_from_another_without_a_restart(tmp_path: Path) -> None:
     old = authority()
     both = Authority((*old.generations, *authority().generations))
     new = Authority(both.generations[1:])
@@ -215,16 +224,84 @@ def test_an_authority_takes_over_from_another_without_a_refusal_and_without_a_re
         assert await look(secure, both.bundle(), client(old)) == "OK"
         assert await look(secure, both.bundle(), client(new)) != "OK"
         put(tmp_path, old, bundle=both.bundle())  # published, not signing yet
-        assert await look(secure, both.bundle(), client(old)) == "OK"
-        assert await look(secure, both.bundle(), client(new)) == "OK"
+        await looks(secure, old.bundle(), client(new), is_in=True)
+        assert await look(secure, old.bundle(), client(old)) == "OK"
         put(tmp_path, new, bundle=both.bundle())  # signs; who was told early trusts it already
+        await looks(secure, new.bundle(), client(new), is_in=True)
         assert await look(secure, both.bundle(), client(old)) == "OK"
-        assert await look(secure, both.bundle(), client(new)) == "OK"
         put(tmp_path, new)  # the old one has ended
+        await looks(secure, new.bundle(), client(old), is_in=False)
+        await looks(secure, new.bundle(), client(new), is_in=True)
         assert await look(secure, new.bundle(), client(old)) != "OK"
-        assert await look(secure, new.bundle(), client(new)) == "OK"
 
     served(tmp_path, story)
+
+
+def test_a_call_in_flight_outlives_renewals_and_holds_up_no_stop(tmp_path: Path) -> None:
+    ours = authority()
+    put(tmp_path, ours)
+    began_s = 0.0
+
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
+        nonlocal began_s
+        shown, options = client(ours), (("grpc.ssl_target_name_override", leaf.server_name(A)),)
+        credentials = grpc.ssl_channel_credentials(ours.bundle(), shown.key, shown.certificate)
+        watch = health_pb2_grpc.HealthStub(grpc.aio.secure_channel(secure, credentials, options=options)).Watch(
+            health_pb2.HealthCheckRequest()
+        )
+        assert await watch.read() is not grpc.aio.EOF
+
+        for _ in range(3):
+            later = authority()
+            put(tmp_path, later)
+            await looks(secure, later.bundle(), client(later), is_in=True)
+
+        assert not watch.done()
+        began_s = time.monotonic()
+
+    served(tmp_path, story)
+    assert time.monotonic() - began_s < admin_secure.RENEWAL_GRACE_S / 10
+
+
+def keep_unusable(directory: Path) -> None:
+    """Put a key there that our own look at the files passes, and gRPC does not take."""
+    by = tls_support.Authority()
+    key, certificate = by.issue("bookie", curve=ec.BrainpoolP256R1()).pem(directory)
+    Path(key).rename(directory / admin_tls.KEY)
+    Path(certificate).rename(directory / admin_tls.CERTIFICATE)
+
+
+def test_files_that_grpc_alone_refuses_leave_the_former_in_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the port would be closed until somebody wrote better ones."""
+    ours = authority()
+    put(tmp_path, ours)
+
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
+        keep_unusable(tmp_path)
+        async with asyncio.timeout(40):
+            while "take an RSA key" not in caplog.text:
+                assert await look(secure, ours.bundle(), client(ours)) == "OK"
+        assert await look(secure, ours.bundle(), client(ours)) == "OK"
+        later = authority()
+        put(tmp_path, later)
+        await looks(secure, later.bundle(), client(later), is_in=True)
+
+    served(tmp_path, story)
+    assert len([line for line in caplog.messages if "not renewed" in line]) == 1
+
+
+def test_files_that_grpc_alone_refuses_stop_the_start_in_words(tmp_path: Path) -> None:
+    """It was said that another process has the port."""
+    put(tmp_path, authority())
+    keep_unusable(tmp_path)
+
+    async def story(plain: str, secure: str, node: WillingNode) -> None:
+        raise AssertionError("it serves")
+
+    with pytest.raises(errors.BadInput, match="take an RSA key, or one on the curve P-256"):
+        served(tmp_path, story)
 
 
 def test_files_that_cannot_be_used_are_told_once_and_the_former_stay(
@@ -299,8 +376,8 @@ def test_an_admin_port_is_nobody_else_s_while_its_bookie_lives(tmp_path: Path, s
     put(tmp_path, authority())
     node = WillingNode()
 
-    def secured(port: int) -> admin.Secured:
-        return admin.Secured(Address("127.0.0.1", port), admin_tls.Certificates(str(tmp_path)))
+    def secured(port: int) -> admin_secure.Secured:
+        return admin_secure.Secured(Address("127.0.0.1", port), admin_tls.Certificates(str(tmp_path)))
 
     async def story() -> None:
         first = secured(0)

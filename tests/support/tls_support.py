@@ -80,9 +80,11 @@ class Authority:
         units: tuple[str, ...] = (),
         hosts: tuple[str, ...] = ("localhost",),
         left: dt.timedelta = _DAY,
+        curve: ec.EllipticCurve | None = None,
     ) -> Identity:
-        """Vouch for `name`, with organizational units (roles) and host names; `left`: for so long, from now on."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        """Vouch for `name`, with organizational units (roles) and host names; `left`: for so long, from now on.
+        `curve`: of its key, in place of P-256."""
+        key = ec.generate_private_key(curve or ec.SECP256R1())
         subject = x509.Name(
             [
                 *(x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, unit) for unit in units),

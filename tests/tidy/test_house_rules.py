@@ -37,6 +37,7 @@ BROAD_EXCEPT_ALLOWED: dict[str, str] = {
     "bookie/runtime/http.py": "the boundary of an HTTP request",
     "bookie/runtime/admin_boundary.py": "the boundary of an admin call",
     "bookie/runtime/admin_connections.py": "the look at the admin port's connections",
+    "bookie/runtime/admin_secure.py": "the look at the admin port's certificates, and the end of a former server",
     "bookie/server/bookie.py": "task supervisor",
     "bookie/server/autorecovery.py": "what serves the cluster beside must never end the bookie",
     "bookie/sim/loop.py": "the event loop itself, as asyncio's Handle does",

@@ -5,14 +5,16 @@ would bring them; the bookie's clock is the real one. So the story begins 253 da
 """
 
 import asyncio
+import contextlib
 import datetime as dt
 import os
+import ssl
 from pathlib import Path
 
 import operator_support as make
 from bookie.ports import admin as port
 from bookie.ports.network import Address
-from bookie.runtime import admin, admin_tls
+from bookie.runtime import admin, admin_secure, admin_tls
 from bookie.runtime.admin_callers import Callers
 from bookie_operator.evidence.facts import Door
 from bookie_operator.gateways.bookies import AdminPorts, BookieUnreachable
@@ -62,6 +64,13 @@ def bring(secrets: Secrets, folder: Path) -> None:
         (folder / file).write_bytes(secrets.text(where, f"{CLUSTER.name}.{file}"))
 
 
+def shows(number: int, folder: Path) -> bool:
+    """Return True once the port shows the certificate that lies in the folder."""
+    with contextlib.suppress(OSError):
+        return (folder / "tls.crt").read_text().startswith(ssl.get_server_certificate(("127.0.0.1", number)))
+    return False
+
+
 @in_a_loop
 async def test_an_authority_is_replaced_while_operator_and_bookie_talk_all_the_time(*, tmp_path: Path) -> None:
     secrets = Secrets()
@@ -73,13 +82,15 @@ async def test_an_authority_is_replaced_while_operator_and_bookie_talk_all_the_t
     assert both.startswith(first)
     assert both.count(b"BEGIN CERTIFICATE") == 2
     bring(secrets, tmp_path)
-    tls = admin.Secured(ANYWHERE, admin_tls.Certificates(str(tmp_path)))
+    tls = admin_secure.Secured(ANYWHERE, admin_tls.Certificates(str(tmp_path)))
     callers = Callers(in_pod=True, names=tls.certificates)
     async with admin.serve(Node(), ANYWHERE, callers, tls=tls), asyncio.timeout(50):  # type: ignore[arg-type]
         address = f"127.0.0.1:{tls.bound}"
         await operator.pass_at(0)  # the new one signs for the operator; the bookie has heard of it, no more
         assert await operator.sees(address)
         bring(secrets, tmp_path)  # and for the bookie, which did not restart
+        while not await asyncio.to_thread(shows, tls.bound, tmp_path):
+            pass
         assert await operator.sees(address)
 
         restarted = Operator(secrets)

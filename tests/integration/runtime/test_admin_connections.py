@@ -14,7 +14,7 @@ from admin_node_support import WillingNode
 from bookie.ports.doors import NoDoors
 from bookie.ports.http import HttpAnswer, HttpRequest
 from bookie.ports.network import Address
-from bookie.runtime import admin, admin_connections, admin_tls, http, http_tls
+from bookie.runtime import admin, admin_connections, admin_secure, admin_tls, http, http_tls
 from tls_support import Authority
 
 
@@ -96,7 +96,7 @@ def test_the_ports_over_tls_are_bounded_as_well(tmp_path: Path, which: str) -> N
     certificates, anywhere = admin_tls.Certificates(str(tmp_path)), Address("127.0.0.1", 0)
 
     async def story() -> str:
-        doors, tls = Telling(), admin.Secured(anywhere, certificates)
+        doors, tls = Telling(), admin_secure.Secured(anywhere, certificates)
         async with contextlib.AsyncExitStack() as stack:
             if which == "http":
                 known = http.Known(frozenset(), http_tls.context(str(tmp_path)))

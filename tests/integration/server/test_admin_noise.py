@@ -20,7 +20,7 @@ from bookie_operator.certificates import authority as authorities
 from bookie_operator.certificates import leaf
 
 ATTEMPTS = 200
-MANY, AT_ONCE = 4_000, 64
+MANY, AT_ONCE, RENEWALS = 4_000, 64, 80
 DEADLINE_S = 60.0
 
 
@@ -49,33 +49,29 @@ def test_broken_handshakes_of_strangers_fill_no_log(tmp_path: Path) -> None:
 
 
 def test_strangers_who_come_and_go_at_once_end_no_bookie(tmp_path: Path) -> None:
-    """It died of a broken heap within some of these rounds: each handshake gave gRPC other certificates, which freed
-    the former ones while another of its threads began a handshake with them."""
+    """It died of a broken heap within some of these rounds: gRPC was given other certificates, and freed the former
+    ones while another of its threads began a handshake with them. Here they are renewed all the time."""
+    shown = set()
     with bookie_without_a_fleet(tmp_path) as (process, secure):
         with ThreadPoolExecutor(AT_ONCE) as strangers:
-            for _ in strangers.map(break_handshake, [secure] * MANY):
+            for number, _ in enumerate(strangers.map(break_handshake, [secure] * MANY)):
                 assert process.poll() is None, "it ended"
+                if number % (MANY // RENEWALS) == 0:
+                    put_certificates(tmp_path / "tls")
+                    shown.add(certificate_of(secure))
 
         assert answers(secure)
         assert process.poll() is None
+    assert len(shown) > 2, "nothing was renewed meanwhile"
 
 
 @contextlib.contextmanager
 def bookie_without_a_fleet(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
     """Run a bookie that waits for its metadata store, with its admin port up; give the port with TLS. Its log is the
     file `log`."""
-    now, uid = dt.datetime.now(dt.UTC), "uid"
-    made = authorities.renewed(None, "admin", now, os.urandom)
-    server = leaf.server(made, uid, now, os.urandom)
     tls = tmp_path / "tls"
     tls.mkdir()
-    for name, text in (
-        (admin_tls.CERTIFICATE, server.certificate),
-        (admin_tls.KEY, server.key),
-        (admin_tls.AUTHORITIES, made.bundle()),
-        (admin_tls.CLIENTS, b"nobody"),
-    ):
-        (tls / name).write_bytes(text)
+    put_certificates(tls)
     bookie, admin, secure, metrics, nowhere = port_support.free_ports(5)
     for role in ("journal", "ledgers"):
         (tmp_path / role).mkdir()
@@ -94,6 +90,26 @@ def bookie_without_a_fleet(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[b
     finally:
         process.kill()
         process.wait()
+
+
+def put_certificates(folder: Path) -> None:
+    now = dt.datetime.now(dt.UTC)
+    made = authorities.renewed(None, "admin", now, os.urandom)
+    server = leaf.server(made, "uid", now, os.urandom)
+    for name, text in (
+        (admin_tls.CERTIFICATE, server.certificate),
+        (admin_tls.KEY, server.key),
+        (admin_tls.AUTHORITIES, made.bundle()),
+        (admin_tls.CLIENTS, b"nobody"),
+    ):
+        (folder / name).write_bytes(text)
+
+
+def certificate_of(port: int) -> str:
+    """Return what the port shows; nothing in the moment in which nobody listens."""
+    with contextlib.suppress(OSError):
+        return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
+    return ""
 
 
 def answers(port: int) -> bool:
