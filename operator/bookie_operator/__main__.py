@@ -93,10 +93,20 @@ def _run(args: argparse.Namespace) -> int:
         http_port=args.http_port,
         kubeconfig=args.kubeconfig,
         rolling_clusters_max=args.rolling_clusters_max,
-        crash_after=int(os.environ.get("BOOKIE_OPERATOR_CRASH_AFTER", "0")),
+        crash_after=_crash_after(),
         crash_dir=os.environ.get("TMPDIR", "/tmp"),
     )
     return asyncio.run(app.run(options))
+
+
+def _crash_after() -> int:
+    """Return after which write the test hook strikes (`crash.py`). Raises BadInput."""
+    text = os.environ.get("BOOKIE_OPERATOR_CRASH_AFTER", "0")
+    try:
+        return int(text)
+    except ValueError:
+        problem = f"BOOKIE_OPERATOR_CRASH_AFTER is {text[:40]!r}: give 0 (never) or the number of a write"
+        raise BadInput(problem) from None
 
 
 def _crds(args: argparse.Namespace) -> int:

@@ -407,3 +407,18 @@ def test_a_level_of_the_environment_is_judged_as_well(
 
     assert ended.value.code == 2
     assert "'loud' is no level" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "three", "1.5", "9" * 5000])
+def test_a_number_of_a_write_that_is_none_is_told_in_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """It was a stack trace."""
+    monkeypatch.setenv("BOOKIE_OPERATOR_CRASH_AFTER", text)
+
+    assert command.main(["run", "--namespace=a"]) == 2
+
+    told = capsys.readouterr().err
+    assert told == (
+        f"bookie-operator: BOOKIE_OPERATOR_CRASH_AFTER is {text[:40]!r}: give 0 (never) or the number of a write\n"
+    )
