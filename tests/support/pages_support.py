@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -56,6 +58,23 @@ def block(page: str, heading: str, number: int = 1) -> Block:
         if (one.heading, one.number) == (heading, number):
             return one
     raise AssertionError(f"{page} has no block {number} under {heading!r}; there are: {[one.name for one in there]}")
+
+
+def manifests() -> list[tuple[str, str]]:
+    """Every manifest that a user finds here, by its name: the files of `examples/`, the blocks of the pages.
+
+    A block that is a part of a spec stands in the spec of the example.
+    """
+    examples = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.yaml"))}
+    found = list(examples.items())
+    for one in (block for page in pages() for block in blocks(page) if block.language == "yaml"):
+        part = yaml.safe_load(one.text)
+        if "kind" in part:
+            found.append((one.name, one.text))
+        else:
+            whole = yaml.safe_load(examples["bookiecluster.yaml"])
+            found.append((one.name, yaml.safe_dump(whole | {"spec": whole["spec"] | part})))
+    return found
 
 
 def run(text: str, *, timeout_s: float, environment: Mapping[str, str] | None = None) -> str:

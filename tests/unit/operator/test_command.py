@@ -10,12 +10,13 @@ import pytest
 import yaml
 
 import operator_support as make
+import pages_support
 from bookie.base.errors import BadInput
 from bookie.runtime import given_file
 from bookie_operator import __main__ as command
 from bookie_operator import offline
 from bookie_operator.crash import CrashPoint
-from bookie_operator.model import crd, operation
+from bookie_operator.model import crd, names, operation
 from bookie_operator.options import OperatorOptions
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +41,21 @@ def test_crds_writes_files(tmp_path: Path) -> None:
 
     for folder in folders:
         assert {one.name: one.read_text() for one in folder.iterdir()} == crd.texts()
+
+
+OURS = [found for found in pages_support.manifests() if names.API_VERSION in found[1]]
+
+
+@pytest.mark.parametrize("found", OURS, ids=lambda found: found[0])
+def test_each_manifest_that_we_print_means_something(tmp_path: Path, found: tuple[str, str]) -> None:
+    """Every file of `examples/` and every block of the pages; the real API server takes them too (`tests/e2e`)."""
+    (one,) = offline.items(yaml.safe_load_all(found[1]))
+
+    assert offline.unknown([one]) == []
+    if one["kind"] == names.OPERATION_KIND:
+        assert operation.parse(one).problem == ""
+    else:
+        assert command.main(["render", write(tmp_path / "printed.yaml", one)]) == 0
 
 
 def test_the_example_renders(capsys: pytest.CaptureFixture[str]) -> None:
