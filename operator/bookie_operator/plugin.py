@@ -143,7 +143,15 @@ def told(manifest: Manifest, status: BookieClusterStatus, old: Sequence[str] = (
         says = says if len(says) <= _SAYS_MAX else f"{says[:_SAYS_MAX]}... (`why` has the rest)"
         rows.append((entry.name, entry.state, entry.verdict, entry.node or "-", life, says))
     yield from _columns(rows)
-    yield from (f"{one.type}={one.status} {one.reason}: {one.message}" for one in unwell(status))
+    yield from _amiss(status)
+
+
+def _amiss(status: BookieClusterStatus) -> Iterator[str]:
+    """Yield a line for each thing that is not in order, with all the conditions that say so in the same words."""
+    same: dict[tuple[str, str], list[str]] = {}
+    for one in unwell(status):
+        same.setdefault((one.reason, one.message), []).append(f"{one.type}={one.status}")
+    yield from (f"{' '.join(kinds)} {reason}: {message}" for (reason, message), kinds in same.items())
 
 
 def unwell(status: BookieClusterStatus) -> Iterator[Condition]:

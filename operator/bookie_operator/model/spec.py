@@ -318,7 +318,7 @@ class RolloutSpec(Model):
         default="Halt",
         description="What follows when a bookie does not come back with what the spec says. Halt: the others stay as"
         " they are, until the spec is corrected. Rollback: all bookies go back to what worked before; the spec stays as"
-        " it is, and is tried again when it changes.",
+        " it is, and is tried again when it changes. Strategy Manual takes nothing back: whoever deletes pods decides.",
     )
     max_seconds_per_bookie: int = Field(
         default=1800,

@@ -66,6 +66,19 @@ def test_what_is_not_well_is_told_with_its_reason_and_exits_with_3(capsys: pytes
     assert "UpToDate=" not in printed
 
 
+def test_what_several_conditions_say_in_the_same_words_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = held()
+    same = {"status": "False", "reason": "BookieHeld", "message": "three words only"}
+    manifest["status"]["conditions"] = [
+        {**one, **(same if one["type"] in ("Ready", "Available") else {})} for one in manifest["status"]["conditions"]
+    ]
+
+    plugin.main(["status"], answers(manifest))
+
+    told = [line for line in capsys.readouterr().out.splitlines() if line.endswith("three words only")]
+    assert told == ["Ready=False Available=False BookieHeld: three words only"]
+
+
 def test_what_nobody_has_looked_at_yet_is_not_known_and_exits_with_6(capsys: pytest.CaptureFixture[str]) -> None:
     """A fleet of which no bookie has looked for deleted ledgers yet: the first quarter of an hour."""
     young = make.fleet(make.bookie_case(report=make.report(garbage_held_ledgers=-1)))
