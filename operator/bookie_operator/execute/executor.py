@@ -78,9 +78,10 @@ class Executor:
     async def run(self, plan: FleetPlan) -> None:
         """Carry out `plan`. Raises KubeError (also for a conflict) to repeat the pass, LostLease to end the process."""
         cluster = plan.observation.cluster
-        if failures := await self._write(plan):
-            plan = fleet.held_back(plan, failures)
         status = render.render(plan)
+        if failures := await self._write(plan, status):
+            plan = fleet.held_back(plan, failures)
+            status = render.render(plan)
         is_stored = status == cluster.status and not cluster.is_recalled
         await self.telling.say(cluster.ref, status, is_stored=is_stored)
         for send in plan.sends:
@@ -104,10 +105,10 @@ class Executor:
 
     # ---- before the status -------------------------------------------------------------------------------------------
 
-    async def _write(self, plan: FleetPlan) -> list[Obstacle]:
-        """Write the record, children and marks; return what could not be done."""
+    async def _write(self, plan: FleetPlan, status: BookieClusterStatus) -> list[Obstacle]:
+        """Write the record of `status`, children and marks; return what could not be done."""
         with self.failures.step("write", *_key(plan)) as step:
-            unkept = await self._remember(plan, step)
+            unkept = await self._remember(plan, status, step)
             failures = [unkept] if unkept is not None else []
             for action in plan.actions:
                 if (unkept is not None and needs_record(action)) or (failures and is_made_anew(action)):
@@ -116,10 +117,10 @@ class Executor:
                 failures += [refused] if refused is not None else []
             return failures
 
-    async def _remember(self, plan: FleetPlan, step: Attempt) -> Obstacle | None:
-        """Write the record before the operator does or says anything that rests on it."""
+    async def _remember(self, plan: FleetPlan, status: BookieClusterStatus, step: Attempt) -> Obstacle | None:
+        """Write the record of `status` before the operator does or says anything that rests on it."""
         cluster, observation = plan.observation.cluster, plan.observation
-        wanted = record.config_map(cluster, render.render(plan))
+        wanted = record.config_map(cluster, status)
         live = observation.children.get(("ConfigMap", names.record(cluster.name)))
         if observation.record_problem or record.is_kept(wanted, live):
             return None
