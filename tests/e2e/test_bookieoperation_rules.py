@@ -1,6 +1,7 @@
 """The CRD of operations before a real API server: what is refused by which sentence, and that no spec ever changes."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,14 @@ from typing import Any
 import pytest
 
 import cluster_support
+import kube_shell
 import kube_tools
+import wait_support
 from bookie_operator import app
 from bookie_operator.gateways.kube import ApiServer, KubeError, Manifest
 from bookie_operator.model import names
+from bookie_operator.model.operation_rules import EXPLAINED_TYPES
+from kube_errors import CommandFailed
 
 pytestmark = pytest.mark.cluster
 
@@ -20,6 +25,15 @@ NAMESPACE = "bookie-operation-rules"
 REASON = "tried by a test, long enough"
 EVIDENCE = "0123456789abcdef0123456789abcdef"
 OF_LEDGERS = {"ledgers": ["7", "1048577"], "givenUp": ["ledgers-zone-a-0"]}
+OF_BOOKIES = {"bookies": [{"name": "ledgers-zone-a-0", "evidence": EVIDENCE}]}
+# What may give data up, each as an API server takes it.
+GIVES_UP: dict[str, dict[str, Any]] = {
+    "ApproveRegeneration": {"evidence": EVIDENCE},
+    "ConfirmLoss": {"evidence": EVIDENCE},
+    "RestoreCookie": {"evidence": EVIDENCE},
+    "AcceptLoss": {"target": OF_BOOKIES},
+    "AcceptLedgerLoss": {"target": OF_LEDGERS},
+}
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +132,65 @@ def test_the_spec_of_an_operation_never_changes(kubeconfig: str) -> None:
     edited["metadata"]["resourceVersion"] = stored.strip()
 
     assert "never changes" in answer(kubeconfig, "PUT", "tried", edited)
+
+
+@pytest.fixture(scope="module")
+def approvers(kubeconfig: str) -> Iterator[None]:
+    """The chart's policy and its two roles for people, each bound to a group: `editors` and `owners`."""
+    chart = str(ROOT / "charts" / "bookie-operator")
+    values = ("--set", "operations.lossApprovers={owners}", "--set", "operations.roles=true")
+    watched = ("--set", f"watch.namespaces={{{NAMESPACE}}}")
+    template = ("--namespace", NAMESPACE, *values, *watched, "--show-only", "templates/operations.yaml")
+    rendered = kube_shell.run(kube_tools.helm_path(), "template", "rules", chart, *template, timeout_s=120.0)
+    kube_tools.kubectl("apply", "-f", "-", text_in=rendered)
+    for group, role in (("editors", "bookie-operations-editor"), ("owners", "bookie-loss-approver")):
+        bound = (f"--role={NAMESPACE}-rules-{role}", f"--group={group}")
+        kube_tools.kubectl("create", "rolebinding", group, "--namespace", NAMESPACE, *bound)
+    operation = manifest(type="ApproveRegeneration", reason=REASON, evidence=EVIDENCE)
+    # A policy counts a moment after it was taken.
+    wait_support.wait_until(
+        lambda: bool(refusal("editors", operation)), "the policy refuses nobody", timeout_s=wait_support.patient(60)
+    )
+    yield
+    kube_tools.kubectl("delete", "--ignore-not-found", "-f", "-", text_in=rendered)
+
+
+def refusal(group: str, operation: Manifest) -> str:
+    """ "" when the API server takes `operation` from a member of `group`, else its sentence."""
+    words = ("create", "--dry-run=server", "--as=jane", f"--as-group={group}", "--as-group=system:authenticated")
+    try:
+        kube_tools.kubectl(*words, "-f", "-", text_in=json.dumps(operation))
+    except CommandFailed as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("kind", EXPLAINED_TYPES)
+def test_only_who_the_chart_names_may_give_data_up(approvers: None, kind: str) -> None:
+    operation = manifest(**{"type": kind, "reason": REASON, **GIVES_UP[kind]})
+
+    assert refusal("owners", operation) == ""
+    for group in ("editors", "system:masters"):
+        assert "only members of owners may create them" in refusal(group, operation)
+
+
+def is_allowed(group: str, verb: str, resource: str) -> bool:
+    """What the API server's authorizer says."""
+    asked = {"group": names.GROUP, "resource": resource, "verb": verb, "namespace": NAMESPACE}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": "jane", "groups": [group], "resourceAttributes": asked},
+    }
+    told = kube_tools.kubectl("create", "-f", "-", "-o", "json", text_in=json.dumps(review))
+    return bool(json.loads(told)["status"]["allowed"])
+
+
+def test_who_may_not_give_data_up_creates_every_other_operation(approvers: None) -> None:
+    assert refusal("editors", manifest()) == ""
+
+
+@pytest.mark.parametrize("group", ["editors", "owners"])
+def test_who_creates_operations_edits_no_cluster(approvers: None, group: str) -> None:
+    assert is_allowed(group, "create", names.OPERATION_PLURAL)
+    assert not any(is_allowed(group, verb, names.PLURAL) for verb in ("create", "update", "patch", "delete"))
