@@ -1,10 +1,17 @@
-"""TLS of the data port: offered, required, its Secret lost, and back."""
+"""TLS of the data port: offered, required, its Secret lost, and back; a person's own certificates and users."""
 
 from __future__ import annotations
 
+import datetime as dt
+import shlex
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+import tls_support
 from fleet_support import Fleet
+from kube_setup import NAMESPACE
 
 pytestmark = pytest.mark.cluster
 
@@ -12,13 +19,48 @@ POD = "ledgers-zone-b-0"
 WRITE = """printf 'one\\ntwo\\n' | kubectl exec -i {pod} -- bookie ledger write {settings}"""
 SETTINGS = "--config /etc/bookie/bookie.properties"
 URI = "--metadata-service-uri zk+hierarchical://zookeeper:2181/ledgers"
+# With the bookies' certificate and without their password.
+NOBODY = (
+    "grep -v clientAuthProviderFactoryClass /etc/bookie/bookie.properties > /tmp/nobody"
+    " && echo one | bookie ledger write --config /tmp/nobody"
+)
+_YEAR = dt.timedelta(days=365)
+PASSWORD = "correct-horse-battery"
+USERS = f"""Bookie {{
+  org.apache.zookeeper.server.auth.DigestLoginModule required user_bookkeeper="{PASSWORD}";
+}};
+BookKeeper {{
+  org.apache.zookeeper.server.auth.DigestLoginModule required username="bookkeeper" password="{PASSWORD}";
+}};
+"""
 
 
 def rolls(fleet: Fleet, mode: str) -> None:
+    takes(fleet, tls={"mode": mode})
+
+
+def takes(fleet: Fleet, **security: Any) -> None:
     before = fleet.uids()
-    fleet.edits(security={"tls": {"mode": mode}})
-    fleet.sees(f"all to run with {mode}", lambda: not fleet.uids().items() & before.items(), timeout_s=900.0)
+    fleet.edits(security=security)
+    fleet.sees(f"all to run with {security}", lambda: not fleet.uids().items() & before.items(), timeout_s=900.0)
     fleet.settled()
+
+
+@pytest.fixture
+def secrets(person: Fleet, tmp_path: Path) -> dict[str, Path]:
+    """What a person puts into Secrets: users, and a certificate as cert-manager makes it."""
+    authority = tls_support.Authority(left=_YEAR)
+    whose = f"*.{person.stage.cluster}-bookies.{NAMESPACE}.svc.cluster.local"
+    identity = authority.issue("bookies", hosts=(whose,), left=_YEAR)
+    key, certificate = identity.pem(tmp_path)
+    users = tmp_path / "jaas.conf"
+    users.write_text(USERS)
+    return {
+        "jaas.conf": users,
+        "tls.key": Path(key),
+        "tls.crt": Path(certificate),
+        "ca.crt": Path(authority.pem(tmp_path)),
+    }
 
 
 def test_tls_is_offered_required_renewed_and_given_up_again(fleet: Fleet) -> None:
@@ -49,3 +91,28 @@ def test_tls_is_offered_required_renewed_and_given_up_again(fleet: Fleet) -> Non
     print(fleet.types(WRITE.format(pod=POD, settings=SETTINGS)))
     rolls(fleet, "Permissive")
     rolls(fleet, "Disabled")
+
+
+def test_certificates_and_users_of_a_persons_own_secrets(fleet: Fleet, secrets: dict[str, Path]) -> None:
+    files = {name: f"--from-file={name}={shlex.quote(str(path))}" for name, path in secrets.items()}
+    fleet.types(f"kubectl create secret generic own-users {files.pop('jaas.conf')}")
+    fleet.types(f"kubectl create secret generic own-certificate {' '.join(files.values())}")
+    certificate: dict[str, Any] = {"secretName": "own-certificate", "verifyHostNames": True}
+    users: dict[str, Any] = {"secretName": "own-users"}
+
+    def go(mode: str) -> None:
+        takes(fleet, tls=certificate | {"mode": mode}, authentication=users | {"mode": mode})
+
+    go("Permissive")
+    fleet.is_written_to()  # in plain, by somebody whom nobody asks who he is
+    print(fleet.types(WRITE.format(pod=POD, settings=SETTINGS)))
+
+    fleet.oracle.stop_writing()  # it has no password; what it wrote is read in the end, when nobody is asked again
+    go("Required")
+    print(fleet.types(WRITE.format(pod=POD, settings=SETTINGS)))
+    fleet.is_refused(WRITE.format(pod=POD, settings=URI))
+    print(fleet.is_refused(f"kubectl exec -i {POD} -- sh -c {shlex.quote(NOBODY)} < /dev/null"))
+    go("Permissive")
+    certificate, users = {"secretName": None, "verifyHostNames": None}, {"secretName": None}
+    go("Disabled")
+    fleet.types("kubectl delete secret own-users own-certificate")
