@@ -55,6 +55,7 @@ NODES = 3
 ADMIN_TLS = 3184
 READY_TIMEOUT_S = 900.0
 CALLS_A_SECOND_MAX, RSS_MAX_MIB = 5.0, 190.0  # 200 MB
+PASS_P99_MAX_S = 1.0  # at rest
 Json = dict[str, Any]
 
 
@@ -645,6 +646,7 @@ def main() -> int:
     print(json.dumps(found, indent=2) if args.json else table(found))
     is_full = (args.clusters, args.bookies) == (50, 12)
     is_good = found["idle_calls_per_s"] <= CALLS_A_SECOND_MAX and found["rss_most_mib"] < RSS_MAX_MIB
+    is_good = is_good and found["idle_pass_p99_s"] <= PASS_P99_MAX_S
     return 0 if is_good or not is_full else 1
 
 
