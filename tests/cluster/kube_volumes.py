@@ -8,7 +8,10 @@ Everything made here belongs to a cluster's home and is released with it.
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
+import os
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +26,8 @@ MOUNT_ROOT = "/var/bookie-volumes"
 """On the disk that a node keeps pods and images on, as a mount point of a real machine would be."""
 LOOP_MAJOR = 7
 """Major device number of loop devices (Linux allocated devices)."""
+_EXT4_IOC_SHUTDOWN, _NOTHING_IS_FLUSHED = 0x8004587D, 2
+"""_IOR('X', 125, __u32) and EXT4_GOING_FLAGS_NOLOGFLUSH (linux, fs/ext4/ext4.h)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,6 +83,16 @@ def unmount(volume: Volume) -> None:
     """
     if is_mounted(volume):
         _in_node(volume.node, f"umount {volume.mount_point}")
+
+
+def fail(volume: Volume) -> None:
+    """Have each read and write of `volume` end in EIO until it is mounted anew: as of a disk that died."""
+    process = kube_engine.docker("inspect", "--format", "{{.State.Pid}}", volume.node).strip()
+    folder = os.open(f"/proc/{process}/root{volume.mount_point}", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.ioctl(folder, _EXT4_IOC_SHUTDOWN, struct.pack("I", _NOTHING_IS_FLUSHED))
+    finally:
+        os.close(folder)
 
 
 def detach(volume: Volume) -> None:

@@ -1,5 +1,5 @@
 """A fleet of its own on volumes that can be proven mounted (`kube_volumes`): another disk under a bookie's path, a disk
-that was set back in time, and a node that is gone for good with its disks.
+that was set back in time, one that dies, and a node that is gone for good with its disks.
 
 The last scenario comes last: it takes a node away.
 """
@@ -23,7 +23,7 @@ import kube_volumes
 from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet
 from kube_volumes import Volume
-from scenario_support import own_fleet, under_writers
+from scenario_support import is_complete, own_fleet, under_writers
 
 pytestmark = pytest.mark.cluster
 
@@ -183,6 +183,26 @@ def test_a_disk_that_was_set_back_is_held_until_somebody_gives_up_what_it_lacks(
     serves(fleet, pod, life + 1)
     assert fleet.status()["history"][-1]["profile"] == "Rollback"
     fleet.edits(repair={"staleVolume": None})
+
+
+def test_a_disk_that_died_is_replaced_and_the_bookie_keeps_its_other_one(fleet: Fleet, disks: Disks) -> None:
+    pod = f"{NAME}-zone-c-0"
+    lives, claims, died = fleet.incarnations(), fleet.claim_uids(), disk(fleet, disks, pod)
+    disks |= make(died.node, 8)
+    kube_volumes.fail(died)
+
+    def is_told() -> bool:
+        return "DirectoryFailed" in fleet.condition("StorageHealthy").get("reason", "")
+
+    fleet.sees("the status to tell of the disk", is_told, detail=lambda: str(fleet.condition("StorageHealthy")))
+    fleet.is_written_to()
+    is_complete(fleet, fleet.orders(type="ReplaceVolume", target={"bookie": pod, "volume": "ledgers"}))
+    serves(fleet, pod, lives[pod] + 1)
+    assert fleet.incarnations() == lives | {pod: lives[pod] + 1}
+    now = fleet.claim_uids()
+    assert now.keys() == claims.keys()
+    assert {name for name, uid in now.items() if claims[name] != uid} == {f"ledgers-{pod}"}
+    assert disk(fleet, disks, pod) != died
 
 
 def test_a_node_is_gone_for_good_and_its_bookie_lives_on_other_disks(
