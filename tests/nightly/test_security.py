@@ -1,20 +1,27 @@
-"""TLS of the data port: offered, required, its Secret lost, and back; a person's own certificates and users."""
+"""TLS of the data port: offered, required, its Secret lost, and back; a person's own certificates and users; and
+records of the metadata store that belong to one user."""
 
 from __future__ import annotations
 
 import datetime as dt
+import secrets as random_words
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kube_tools
 import tls_support
+from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet
 from kube_setup import NAMESPACE
+from scenario_support import own_fleet
 
 pytestmark = pytest.mark.cluster
 
+OWNER = "owner"
 POD = "ledgers-zone-b-0"
 WRITE = """printf 'one\\ntwo\\n' | kubectl exec -i {pod} -- bookie ledger write {settings}"""
 SETTINGS = "--config /etc/bookie/bookie.properties"
@@ -116,3 +123,27 @@ def test_certificates_and_users_of_a_persons_own_secrets(fleet: Fleet, secrets: 
     certificate, users = {"secretName": None, "verifyHostNames": None}, {"secretName": None}
     go("Disabled")
     fleet.types("kubectl delete secret own-users own-certificate")
+
+
+@pytest.fixture
+def owner(stage: KubernetesStage, tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet of its own that proves itself to ZooKeeper by a password, and whose records are for who knows it."""
+    uri = f"zk+hierarchical://zookeeper:2181/{OWNER}-{random_words.token_hex(4)}"
+    security = {"secretName": "own-zookeeper", "authentication": "Digest"}
+    within = ("--namespace", NAMESPACE)
+    kube_tools.kubectl("delete", "secret", "own-zookeeper", "--ignore-not-found", *within)
+    word = f"--from-literal=digest=bookies:{PASSWORD}"
+    kube_tools.kubectl("create", "secret", "generic", "own-zookeeper", word, *within)
+    service = {"uri": uri, "initialize": "IfAbsent", "security": security}
+    with own_fleet(stage, tmp_path, OWNER, metadataService=service) as made:
+        yield made
+    kube_tools.kubectl("delete", "secret", "own-zookeeper", *within)
+
+
+def test_the_records_of_a_fleet_are_for_who_knows_its_password(owner: Fleet) -> None:
+    owner.settled()
+    pod, uri = f"{OWNER}-zone-a-0", owner.resource()["spec"]["metadataService"]["uri"]
+    print(owner.types(WRITE.format(pod=pod, settings=SETTINGS)))
+
+    told = owner.is_refused(WRITE.format(pod=pod, settings=f"--metadata-service-uri {shlex.quote(uri)}"))
+    assert "no permission" in told, told
