@@ -8,7 +8,7 @@ from typing import Any
 
 import operator_world_support as worlds
 from bookie.ports.admin import Contents, State
-from bookie_operator.gateways.kube import KubeError
+from bookie_operator.gateways.kube import Kube, KubeError
 from bookie_operator.model import names
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import Crashed, DeathAtEveryThird, FakeBookie, World
@@ -23,14 +23,25 @@ class Judge:
 
     def __init__(self, world: World) -> None:
         self.world, self.wrong = world, list[str]()
+        self._evicting = ""
         world.on_stop, world.on_lowered = self.stopped, self.lowered
+
+    def evict(self, pod: str) -> bool:
+        """A drain asks for the end of a pod; False: the disruption budget refuses. Who refuses writes has flushed, and
+        need not have sealed: the operator does not know when the drain comes back."""
+        self._evicting = pod
+        try:
+            return self.world.evict(pod)
+        finally:
+            self._evicting = ""
 
     def stopped(self, pod: str) -> None:
         """The operator deletes a pod, or a drain evicts it."""
         one = self._running(pod)
         if one is None or not one.state.serves:
             return  # nobody misses it
-        if one.state is not State.READ_ONLY or not (one.is_sealed or one.is_draining):
+        has_ended_well = one.is_sealed or one.is_draining or pod == self._evicting
+        if one.state is not State.READ_ONLY or not has_ended_well:
             self.wrong.append(f"{pod} was stopped before it had flushed")
         if away := self._away(but=one.bookie_id):
             self.wrong.append(f"{pod} was stopped while {away} did not serve")
@@ -57,10 +68,11 @@ class Judge:
 
 
 class Fleet:
-    """A world and its operators. `life`: one of LIVES; `first`: of one that dies, how many writes it makes first."""
+    """A world and its operators. `life`: one of LIVES; `first`: of one that dies, how many writes it makes first.
+    `api`: the API server as they see it, where that is not the world itself."""
 
-    def __init__(self, world: World, life: str = "one", *, first: int = 2) -> None:
-        self.world, first = world, first if life == "dies" else 0
+    def __init__(self, world: World, life: str = "one", *, first: int = 2, api: Kube | None = None) -> None:
+        self.world, self._api, first = world, api, first if life == "dies" else 0
         self.crash = DeathAtEveryThird(first)
         self.deaths = 0
         # Who did not watch needs a node's word that a pod ended, which takes minutes.
@@ -69,7 +81,8 @@ class Fleet:
         self.asked = 0
 
     def operator(self) -> Reconciler:
-        return self.world.operator(self.crash, owner="system/bookie-operator", has_watched=not self.deaths)
+        owner = "system/bookie-operator"
+        return self.world.operator(self.crash, owner=owner, has_watched=not self.deaths, kube=self._api)
 
     def run(self, passes: int) -> None:
         asyncio.run(self._run(passes))

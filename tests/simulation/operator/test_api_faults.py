@@ -4,24 +4,36 @@ answers with what was a while ago: the fleet is as safe as with a good one, and 
 import asyncio
 import copy
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+import workflows_support as workflows
+from bookie.ports.admin import State
 from bookie_operator.gateways.kube import KubeError, Manifest
-from bookie_operator.model.operation import OperationPhase
+from meeting_support import Fleet, Judge
 from operator_world_support import KEY, World
 from rolling_support import AUTOMATIC, PODS, Watcher, images
 
+STORIES = workflows.STORIES | workflows.OTHERS
+BAD_PASSES, PASSES_MAX = 120, 700  # who was taken for gone comes back when no order to forget it can be on its way
 STATUSES = (409, 410, 429, 500, 503, 504, 0)
 
 
 class Faulty:
-    """An API server of which one call in `odds` fails; a write that fails may have been done."""
+    """An API server of which one call in `odds` fails (0: none); a write that fails may have been done."""
 
-    def __init__(self, world: World, rng: random.Random, odds: int) -> None:
+    ODDS = 40  # of one that misbehaves
+
+    def __init__(self, world: World, rng: random.Random, odds: int = 0) -> None:
         self.world, self.rng, self.odds, self.failed = world, rng, odds, list[int]()
+
+    def misbehave(self, is_bad: bool) -> None:
+        self.odds = self.ODDS if is_bad else 0
+
+    @property
+    def has_misbehaved(self) -> bool:
+        return bool(self.failed)
 
     def _error(self, what: str) -> KubeError | None:
         if self.odds == 0 or self.rng.randrange(self.odds):
@@ -70,10 +82,19 @@ class Lagging(Faulty):
     """An API server of which one read in `odds` is answered by what one of the last such reads found, as the cache of
     another one that lags would. Ours asks for the newest state each time, and must not lean on it."""
 
-    def __init__(self, world: World, rng: random.Random, odds: int) -> None:
-        super().__init__(world, rng, 0)
-        self.lag_odds, self.stale = odds, 0
+    ODDS = 4
+
+    def __init__(self, world: World, rng: random.Random) -> None:
+        super().__init__(world, rng)
+        self.lag_odds, self.stale = 0, 0
         self._known: dict[tuple[str, ...], list[Any]] = {}
+
+    def misbehave(self, is_bad: bool) -> None:
+        self.lag_odds = self.ODDS if is_bad else 0
+
+    @property
+    def has_misbehaved(self) -> bool:
+        return self.stale > 0
 
     async def get(self, kind: str, namespace: str, name: str) -> Manifest | None:
         return self._lags((kind, name), await super().get(kind, namespace, name))  # type: ignore[no-any-return]
@@ -120,97 +141,46 @@ def test_a_loss_heals_and_an_edit_is_rolled_out_behind_an_api_server_that_fails(
     assert set(images(world).values()) == {"bookie:next"}
 
 
-def changed_volume(world: World, layout: str = "Refuse", **changes: str) -> None:
-    storage = copy.deepcopy(world.spec()["storage"]) | {"layoutChange": layout}
-    storage["ledgers"]["volumes"][0] |= changes
-    world.edit(storage=storage)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", STORIES)
+def test_what_was_asked_for_is_done_behind_an_api_server_that_fails(world: World, name: str, seed: int) -> None:
+    world = workflows.begin(STORIES[name], world)
 
-
-def volumes(world: World) -> set[tuple[str, str]]:
-    """(size, class) of every claim of a ledger volume."""
-    claims = [one for one in world.of_kind("PersistentVolumeClaim") if one["metadata"]["name"].startswith("ledgers-")]
-    return {(one["spec"]["resources"]["requests"]["storage"], one["spec"]["storageClassName"]) for one in claims}
-
-
-def fence(world: World) -> None:
-    world.ask("fence", "Fence", target={"bookie": PODS[2]}, reason="its disk clicks")
-
-
-Story = tuple[Callable[[World], object], Callable[[World], bool]]  # what is asked for, and whether it is so
-STORIES: dict[str, Story] = {
-    "a bookie leaves": (
-        lambda world: world.edit(replicas=3),
-        lambda world: (world.status().summary, len(world.forgotten)) == ("3/3", 1),
-    ),
-    "volumes grow": (
-        lambda world: changed_volume(world, size="4Gi"),
-        lambda world: volumes(world) == {("4Gi", "standard")} and world.status().expansion is None,
-    ),
-    "another class": (
-        lambda world: changed_volume(world, "RollingRebuild", storageClassName="fast"),
-        lambda world: volumes(world) == {("2Gi", "fast")} and world.status().rebuild is None,
-    ),
-    "it sleeps": (
-        lambda world: world.edit(lifecycle={"hibernate": True, "terminationGrace": "2m"}),
-        lambda world: not world.of_kind("Pod"),
-    ),
-    "one is fenced off": (fence, lambda world: world.operation("fence").phase is OperationPhase.COMPLETE),
-}
+    tell(world, STORIES[name], Faulty(world, random.Random(seed)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("story", STORIES)
-def test_what_was_asked_for_is_done_behind_an_api_server_that_fails(world: World, story: str, seed: int) -> None:
-    api = Faulty(world, random.Random(seed), odds=0)
+@pytest.mark.parametrize("name", STORIES)
+def test_what_was_asked_for_is_done_behind_an_api_server_that_lags(world: World, name: str, seed: int) -> None:
+    world = workflows.begin(STORIES[name], world)
 
-    def fails(count: int) -> bool:
-        api.odds = 40 if count < 120 else 0
-        return bool(api.failed)
-
-    told(world, story, api, fails)
+    tell(world, STORIES[name], Lagging(world, random.Random(seed)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("story", STORIES)
-def test_what_was_asked_for_is_done_behind_an_api_server_that_lags(world: World, story: str, seed: int) -> None:
-    api = Lagging(world, random.Random(seed), odds=0)
+def tell(world: World, story: workflows.Story, api: Faulty) -> None:
+    """Tell `story`: its API server misbehaves for two minutes after each thing that is asked for."""
+    judge, fleet, grants = Judge(world), Fleet(world, api=api), 0
+    for ask, is_done in story.asks:
+        ask(world)
+        for count in range(PASSES_MAX):
+            api.misbehave(count < BAD_PASSES)
+            story.meanwhile(world, judge)
+            before = len(world.accepted)
+            fleet.run(1)
+            # Of who was moved away, and came back by an old list before it was forgotten, nothing is given up.
+            grants += sum(bool(world.naming(one.bookie_id)) for one in world.accepted[before:])
+            assert workflows.wrong(world, judge) == []
+            if api.has_misbehaved and is_done(world):
+                break
+        assert is_done(world), (api.failed, world.status())
 
-    def lags(count: int) -> bool:
-        api.lag_odds = 4 if count < 120 else 0
-        return bool(api.stale)
-
-    told(world, story, api, lags)
-
-
-def told(world: World, story: str, api: Faulty, misbehaves: Callable[[int], bool]) -> None:
-    """Tell the story: before each pass `misbehaves` sets how bad the API server is, and returns whether it was."""
-    ask, is_done = STORIES[story]
-    world.edit(rollout=AUTOMATIC, scaleDown={"proofInterval": "5s"})
-    operator = world.operator(kube=api, owner="system/bookie-operator")
-    world.write(60, api.rng)
-    asyncio.run(passes(world, operator, 6))
-
-    world.now_ms += 60_000
-    ask(world)
-    for count in range(700):  # whoever was taken for gone comes back when no order to forget it can be on its way
-        was_bad = misbehaves(count)
-        asyncio.run(passes(world, operator, 1))
-        serving = sum(one.state.serves for one in world.bookies.values())
-        assert serving >= 3 or story == "it sleeps", f"{serving} serve: never two away"
-        assert (world.wrong, world.past_tolerance) == ([], [])
-        if was_bad and is_done(world):
-            break
-
-    assert is_done(world), (api.failed, world.status())
-    assert (world.wrong, world.lost_entries(), world.past_tolerance) == ([], [], [])
-    misbehaves(700)
-    if story == "it sleeps":
-        world.edit(lifecycle={"terminationGrace": "2m"})
-    asyncio.run(passes(world, operator, 20))
-    assert story == "one is fenced off" or world.is_quiet(), world.status()
-    assert (world.lost_entries(), world.uncounted()) == ([], [])
+    assert grants == story.grants, "a grant is given once, however often it is sent"
+    api.misbehave(False)
+    fleet.run(20)
+    assert {one.state for one in world.bookies.values()} == {State.SERVING}
+    assert (world.thin_entries(), world.uncounted(), world.is_quiet()) == ([], [], True), world.status()
 
 
 async def passes(world: World, operator: Any, count: int) -> int:

@@ -66,18 +66,7 @@ class Hands:
     def __init__(self, world: World, life: str = "one") -> None:
         self.target = _by_name(world).__next__().name
         self.world, self.fleet, self.judge = world, Fleet(world, life), Judge(world)
-        self.began, self.is_draining, self.evicting = copy.deepcopy(world.spec()), False, ""
-        world.on_stop = self.stopped
-
-    def stopped(self, pod: str) -> None:
-        """As the judge has it; but a drain evicts who has flushed and refuses writes, and need not have sealed."""
-        one = next((one for one in self.world.bookies.values() if one.name == pod), None)
-        if pod == self.evicting and one is not None:
-            was, one.is_sealed = one.is_sealed, one.state is State.READ_ONLY
-            self.judge.stopped(pod)
-            one.is_sealed = was
-        else:
-            self.judge.stopped(pod)
+        self.began, self.is_draining = copy.deepcopy(world.spec()), False
 
     def do(self, what: str) -> None:
         world = self.world
@@ -133,9 +122,7 @@ class Hands:
                 for pod in self.world.of_kind("Pod"):
                     is_guarded = ("PodDisruptionBudget", "ledgers-bookies") in self.world.objects
                     if is_guarded and pod["spec"].get("nodeName") == "node":
-                        self.evicting = pod["metadata"]["name"]
-                        self.world.evict(self.evicting)
-                        self.evicting = ""
+                        self.judge.evict(pod["metadata"]["name"])
             self.fleet.run(1)
 
     def wrong(self) -> list[Any]:

@@ -7,36 +7,21 @@ from typing import Any
 
 import pytest
 
-import operator_support as make
 import operator_world_support as worlds
 from bookie_operator.crash import CrashPoint
 from bookie_operator.gateways.kube import KubeError, KubeForbidden
 from operator_world_support import Crashed, World
+from workflows_support import on_local_disks
 
 LOST, NODE = "ledgers-zone-b-0", "n-b"
 PLACES = {"ledgers-zone-a-0": "n-a", "ledgers-zone-a-1": "n-a1", LOST: NODE, "ledgers-zone-c-0": "n-c"}
 CLAIMS = [f"delete PersistentVolumeClaim/{volume}-{LOST}" for volume in ("journal", "ledgers", "index")]
 
 
-def storage() -> dict[str, Any]:
-    out: dict[str, Any] = make.spec()["storage"]
-    for role in ("journal", "ledgers", "index"):
-        for volume in out[role]["volumes"]:
-            volume["kind"] = "LocalDisk"
-    return out
-
-
 @pytest.fixture(scope="module")
 def local() -> World:
     """A fleet in service on local disks, a node for each bookie, and one to spare."""
-    world = worlds.world(storage=storage())
-    world.has_local_disks, world.places = True, dict(PLACES)
-    world.mount = worlds.MountProof.PROVEN
-    for name in (*PLACES.values(), "spare"):
-        world.add_node(name)
-    asyncio.run(world.run(world.operator(), passes=14))
-    assert world.is_quiet(), world.status()
-    return world
+    return on_local_disks(PLACES, spare="spare")
 
 
 @pytest.fixture

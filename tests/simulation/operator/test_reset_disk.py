@@ -7,28 +7,21 @@ from typing import Any
 
 import pytest
 
-import operator_support as make
 import operator_world_support as worlds
 from bookie_operator.crash import CrashPoint
 from operator_world_support import Crashed, World
+from workflows_support import on_local_disks
 
 RESET = "ledgers-zone-b-0"
+
+
+PLACES = {f"ledgers-{pool}": f"n-{pool}" for pool in ("zone-a-0", "zone-a-1", "zone-b-0", "zone-c-0")}
 
 
 @pytest.fixture(scope="module")
 def local() -> World:
     """A fleet with data on local disks, a node for each bookie, which may go on by itself after a reset."""
-    storage: dict[str, Any] = make.spec()["storage"]
-    for role in ("journal", "ledgers", "index"):
-        for volume in storage[role]["volumes"]:
-            volume["kind"] = "LocalDisk"
-    world = worlds.world(storage=storage, repair={"stabilization": "6s", "localDiskReset": "Auto"})
-    world.has_local_disks, world.mount = True, worlds.MountProof.PROVEN
-    world.places = {f"ledgers-{pool}": f"n-{pool}" for pool in ("zone-a-0", "zone-a-1", "zone-b-0", "zone-c-0")}
-    for name in world.places.values():
-        world.add_node(name)
-    asyncio.run(world.run(world.operator(), passes=14))
-    assert world.is_quiet(), world.status()
+    world = on_local_disks(PLACES, repair={"stabilization": "6s", "localDiskReset": "Auto"})
     world.write(30, random.Random(7))
     return world
 
