@@ -102,7 +102,7 @@ class Acceptance:
             raise errors.Unauthorized(f"wrong master key for ledger {ledger_id}")
         if ledger_id in partition.table.going:
             # CRASH: what is acknowledged now would stand beside the entries that come back.
-            if partition.table.going.hasten():
+            if partition.table.hasten():
                 self._request_checkpoint()
             raise errors.TooManyRequests(f"a ledger {ledger_id} was deleted here, not durably yet; try again")
         if ledger is not None and (ledger.master_key or not master_key):
@@ -133,5 +133,6 @@ class Acceptance:
         count = len(partition.table.dirty)
         if count > self._ledgers_dirty_max:
             raise errors.TooManyRequests(f"{count} new ledgers wait for a checkpoint; try again")
-        if count == self._ledgers_dirty_max // 2:
+        # At it or beyond: what changes of known ledgers is counted too, and steps over any number.
+        if count >= self._ledgers_dirty_max // 2 and partition.table.hasten():
             self._request_checkpoint()

@@ -13,7 +13,6 @@ class Going:
     def __init__(self) -> None:
         self._is_journaled: dict[LedgerId, bool] = {}  # True: all that was put into the journal of it is durable
         self._ending: dict[LedgerId, None] = {}  # those that the running (or failed) checkpoint ends
-        self._is_hastened = False
 
     def __contains__(self, ledger_id: LedgerId) -> bool:
         return ledger_id in self._is_journaled
@@ -28,16 +27,9 @@ class Going:
         if ledger_id in self._is_journaled:
             self._is_journaled[ledger_id] = True
 
-    def hasten(self) -> bool:
-        """Return True when a checkpoint should be asked for, as somebody waits for a deletion: once for each."""
-        is_news = not self._is_hastened
-        self._is_hastened = True
-        return is_news
-
     def rotate(self) -> None:
         """Note that a checkpoint begins: the mark that it earns is past all that the journal has by now."""
         self._ending = {ledger_id: None for ledger_id, is_journaled in self._is_journaled.items() if is_journaled}
-        self._is_hastened = False
 
     def flushed(self) -> list[LedgerId]:
         """Note that this checkpoint is durable; return the ids that are free since."""

@@ -44,6 +44,7 @@ class LedgerTable:
         self._settling: dict[LedgerId, None] = {}  # the index says that they are examined, not durably yet
         self.has_given_up = False  # any ledger, ever: then the index's format says so
         self._quiet: dict[LedgerId, None] = {}  # nothing has come for them since `watch`
+        self._is_hastened = False  # somebody asked for the checkpoint that is to begin
         self._index = index
         self._cached_max = cached_max
 
@@ -254,6 +255,14 @@ class LedgerTable:
         self.flushing, self.dirty = self.dirty, {}
         self.deleting, self.deleted = self.deleted, {}
         self.going.rotate()
+        self._is_hastened = False
+
+    def hasten(self) -> bool:
+        """Return True when a checkpoint should be asked for, as somebody waits for it: once for each that begins. One
+        that fails keeps what it has, so that who asks again and again makes no loop of it."""
+        is_news = not self._is_hastened
+        self._is_hastened = True
+        return is_news
 
     def rows_of(self, batch: Sequence[Ledger]) -> list[tuple[bytes, bytes]]:
         """Return the rows to write for these ledgers, from their present state."""
