@@ -4,7 +4,7 @@ import uuid
 
 from bookie.base import units
 from bookie.base.ids import Incarnation
-from bookie.ports.admin import Contents, FillStatus, Grant, RepairStatus, State, StorageReport, Verdict
+from bookie.ports.admin import Contents, DiskFormat, FillStatus, Grant, RepairStatus, State, StorageReport, Verdict
 
 _GRANT_TTL_MS = 300_000
 # The verdict is about the volumes; what a bookie lost before, or never heard of, is another matter.
@@ -41,8 +41,16 @@ def describe(report: StorageReport) -> list[str]:
             "see `bookie node release-garbage --dry-run`"
         )
     lines += [f"  {sentence}" for sentence in report.certificates_due]
+    if report.formats:
+        lines.append(f"  formats on disk: {', '.join(_format(one) for one in report.formats)}")
     lines.append(f"  evidence {report.evidence_hash or '-'}")
     return lines
+
+
+def _format(one: DiskFormat) -> str:
+    """Return `index 2 (reads 2 to 3)`, or `journal 3` where that is all that it reads."""
+    only = one.reads_from == one.reads_to == one.writes
+    return f"{one.name} {one.writes}{'' if only else f' (reads {one.reads_from} to {one.reads_to})'}"
 
 
 def verdict_of(report: StorageReport) -> str:

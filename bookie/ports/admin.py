@@ -163,6 +163,20 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskFormat:
+    """One kind of file on a bookie's volumes, and the numbers of its formats (`storage.formats`). `reads_from`,
+    `reads_to`: those that its program reads, both ends included. `writes`: the one that it writes."""
+
+    name: str
+    reads_from: int
+    reads_to: int
+    writes: int
+
+    def reads(self, number: int) -> bool:
+        return self.reads_from <= number <= self.reads_to
+
+
+@dataclass(frozen=True, slots=True)
 class StorageReport:
     bookie_id: BookieId
     pod_uid: str
@@ -210,6 +224,7 @@ class StorageReport:
     # force; nothing after '=': the default. (): an older release.
     live_settings: tuple[str, ...] = ()
     certificates_due: tuple[str, ...] = ()  # a sentence for each that a person should replace now
+    formats: tuple[DiskFormat, ...] = ()  # of what is on its volumes; (): an older release
 
     def volume(self, name: str) -> VolumeReport | None:
         return next((volume for volume in self.volumes if volume.name == name), None)

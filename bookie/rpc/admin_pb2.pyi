@@ -85,7 +85,7 @@ class GetStorageReportRequest(_message.Message):
     def __init__(self, fresh: _Optional[bool] = ...) -> None: ...
 
 class StorageReport(_message.Message):
-    __slots__ = ("bookie_id", "pod_uid", "state", "verdict", "reason", "instance_id", "metadata_reachable", "cookie_present", "cookie_version", "cookie_digest", "incarnation", "boot_epoch", "ledger_count", "ledgers_naming_me", "volumes", "evidence_hash", "unclean_shutdown", "capabilities", "operator_epoch_seen", "grant_id", "data_port_open", "version", "journal_write_data", "read_only", "process_uptime_ms", "granted_by", "quarantined", "quarantined_count", "directories_failed", "inspection_age_ms", "has_turn", "garbage_held_ledgers", "is_draining", "whole_since_boot", "aside", "ledger_bytes_used", "ledger_bytes_room", "live_settings", "certificates_due")
+    __slots__ = ("bookie_id", "pod_uid", "state", "verdict", "reason", "instance_id", "metadata_reachable", "cookie_present", "cookie_version", "cookie_digest", "incarnation", "boot_epoch", "ledger_count", "ledgers_naming_me", "volumes", "evidence_hash", "unclean_shutdown", "capabilities", "operator_epoch_seen", "grant_id", "data_port_open", "version", "journal_write_data", "read_only", "process_uptime_ms", "granted_by", "quarantined", "quarantined_count", "directories_failed", "inspection_age_ms", "has_turn", "garbage_held_ledgers", "is_draining", "whole_since_boot", "aside", "ledger_bytes_used", "ledger_bytes_room", "live_settings", "certificates_due", "formats")
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
     POD_UID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +125,7 @@ class StorageReport(_message.Message):
     LEDGER_BYTES_ROOM_FIELD_NUMBER: _ClassVar[int]
     LIVE_SETTINGS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATES_DUE_FIELD_NUMBER: _ClassVar[int]
+    FORMATS_FIELD_NUMBER: _ClassVar[int]
     bookie_id: str
     pod_uid: str
     state: State
@@ -164,7 +165,20 @@ class StorageReport(_message.Message):
     ledger_bytes_room: int
     live_settings: _containers.RepeatedScalarFieldContainer[str]
     certificates_due: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., instance_id: _Optional[str] = ..., metadata_reachable: _Optional[bool] = ..., cookie_present: _Optional[bool] = ..., cookie_version: _Optional[int] = ..., cookie_digest: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., ledger_count: _Optional[int] = ..., ledgers_naming_me: _Optional[int] = ..., volumes: _Optional[_Iterable[_Union[VolumeReport, _Mapping]]] = ..., evidence_hash: _Optional[str] = ..., unclean_shutdown: _Optional[bool] = ..., capabilities: _Optional[_Iterable[str]] = ..., operator_epoch_seen: _Optional[int] = ..., grant_id: _Optional[str] = ..., data_port_open: _Optional[bool] = ..., version: _Optional[str] = ..., journal_write_data: _Optional[bool] = ..., read_only: _Optional[bool] = ..., process_uptime_ms: _Optional[int] = ..., granted_by: _Optional[str] = ..., quarantined: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., quarantined_count: _Optional[int] = ..., directories_failed: _Optional[_Iterable[str]] = ..., inspection_age_ms: _Optional[int] = ..., has_turn: _Optional[bool] = ..., garbage_held_ledgers: _Optional[int] = ..., is_draining: _Optional[bool] = ..., whole_since_boot: _Optional[bool] = ..., aside: _Optional[_Union[Aside, _Mapping]] = ..., ledger_bytes_used: _Optional[int] = ..., ledger_bytes_room: _Optional[int] = ..., live_settings: _Optional[_Iterable[str]] = ..., certificates_due: _Optional[_Iterable[str]] = ...) -> None: ...
+    formats: _containers.RepeatedCompositeFieldContainer[DiskFormat]
+    def __init__(self, bookie_id: _Optional[str] = ..., pod_uid: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., reason: _Optional[str] = ..., instance_id: _Optional[str] = ..., metadata_reachable: _Optional[bool] = ..., cookie_present: _Optional[bool] = ..., cookie_version: _Optional[int] = ..., cookie_digest: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_epoch: _Optional[int] = ..., ledger_count: _Optional[int] = ..., ledgers_naming_me: _Optional[int] = ..., volumes: _Optional[_Iterable[_Union[VolumeReport, _Mapping]]] = ..., evidence_hash: _Optional[str] = ..., unclean_shutdown: _Optional[bool] = ..., capabilities: _Optional[_Iterable[str]] = ..., operator_epoch_seen: _Optional[int] = ..., grant_id: _Optional[str] = ..., data_port_open: _Optional[bool] = ..., version: _Optional[str] = ..., journal_write_data: _Optional[bool] = ..., read_only: _Optional[bool] = ..., process_uptime_ms: _Optional[int] = ..., granted_by: _Optional[str] = ..., quarantined: _Optional[_Iterable[_Union[BlockedLedger, _Mapping]]] = ..., quarantined_count: _Optional[int] = ..., directories_failed: _Optional[_Iterable[str]] = ..., inspection_age_ms: _Optional[int] = ..., has_turn: _Optional[bool] = ..., garbage_held_ledgers: _Optional[int] = ..., is_draining: _Optional[bool] = ..., whole_since_boot: _Optional[bool] = ..., aside: _Optional[_Union[Aside, _Mapping]] = ..., ledger_bytes_used: _Optional[int] = ..., ledger_bytes_room: _Optional[int] = ..., live_settings: _Optional[_Iterable[str]] = ..., certificates_due: _Optional[_Iterable[str]] = ..., formats: _Optional[_Iterable[_Union[DiskFormat, _Mapping]]] = ...) -> None: ...
+
+class DiskFormat(_message.Message):
+    __slots__ = ("name", "reads_from", "reads_to", "writes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    READS_FROM_FIELD_NUMBER: _ClassVar[int]
+    READS_TO_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    reads_from: int
+    reads_to: int
+    writes: int
+    def __init__(self, name: _Optional[str] = ..., reads_from: _Optional[int] = ..., reads_to: _Optional[int] = ..., writes: _Optional[int] = ...) -> None: ...
 
 class ListMembersRequest(_message.Message):
     __slots__ = ()

@@ -39,6 +39,7 @@ MESSAGES: Mapping[type, type[Message]] = {
     port.HeldBack: proto.HeldBack,
     port.MarkedLedgers: proto.MarkedLedgers,
     port.Aside: proto.Aside,
+    port.DiskFormat: proto.DiskFormat,
 }
 ENUMERATIONS: Mapping[type[enum.Enum], Any] = {
     port.State: proto.State,

@@ -45,6 +45,7 @@ from bookie.server.filling import Filling
 from bookie.server.live import LiveSettings
 from bookie.server.own_lease import OwnLease
 from bookie.server.turn import Turn
+from bookie.storage import formats
 from bookie.storage.scrub import Scrubber
 from bookie.storage.store import EntryStore
 
@@ -166,6 +167,7 @@ class NodeAdmin:
             ledger_bytes_room=room,
             live_settings=self._live.told(),
             certificates_due=self.certificates_due(),
+            formats=formats.known(has_history=self.store is not None and self.store.has_history),
         )
 
     async def members(self) -> tuple[Member, ...]:

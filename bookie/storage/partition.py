@@ -49,6 +49,7 @@ FORMAT_IN_DOUBT = FORMAT_VERSION + _IN_DOUBT
 # Added to the format of an index while it has deltas: a program that does not know them would miss entries. An orderly
 # stop leaves none, so an older program may follow.
 _HAS_DELTAS = 0x400
+FLAGS = (_IN_DOUBT, _GAVE_UP, _HAS_DELTAS)  # whoever adds one to the format names it here: `formats` counts them
 
 
 class Partition:

@@ -55,6 +55,7 @@ class EntryStore:
         self.options = options
         self.stats = stats
         self.partitions = self._partitions = tuple(partitions)  # for collection and scrubbing
+        self.has_history = len(routing.history) > 1  # a directory was added since it began
         self._number_of, self._first, self._count = routing.number_of, routing.first, routing.count
         self._journals = tuple(journals)
         self._locks = locks

@@ -10,6 +10,7 @@ from bookie.cli import main, reports
 from bookie.ports.admin import (
     BlockedLedger,
     Contents,
+    DiskFormat,
     MountProof,
     MountReport,
     RepairStatus,
@@ -79,6 +80,13 @@ def test_a_mount_problem_is_shown_beside_its_volume() -> None:
     )
 
     assert "mount MISSING: not mounted" in "\n".join(reports.describe(bad))
+
+
+def test_the_formats_on_its_volumes_are_shown_and_of_an_older_release_nothing() -> None:
+    known = (DiskFormat("journal", 3, 3, 3), DiskFormat("index", 2, 3, 2))
+
+    assert "  formats on disk: journal 3, index 2 (reads 2 to 3)" in reports.describe(report(formats=known))
+    assert "formats" not in "\n".join(reports.describe(report()))
 
 
 def test_a_repair_is_told_in_one_line_with_its_first_trouble() -> None:

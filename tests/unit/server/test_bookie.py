@@ -27,7 +27,7 @@ from bookie.server.drain import DrainOrder
 from bookie.server.options import ServerOptions
 from bookie.sim.metadata_store import KEEPER_HOST
 from bookie.sim.node import ProcessEnd, SimNode, Simulation
-from bookie.storage import block
+from bookie.storage import block, formats
 from bookie.storage.options import StorageOptions
 from bookie.wire.messages import Request, Response
 from client_session import ClientSession
@@ -415,6 +415,24 @@ async def test_an_operator_that_is_not_the_newest_changes_nothing(fleet: Fleet) 
 
     report = await fleet.node.do(admin.storage_report())
     assert (report.state, report.operator_epoch_seen) == (State.SERVING, 7), "what is refused moves no epoch"
+
+
+@story(run)
+async def test_a_report_says_which_formats_the_program_reads_and_writes_also_before_it_serves(fleet: Fleet) -> None:
+    """docs/decisions/0023"""
+    fleet.start()
+    await fleet.until(lambda: hasattr(fleet, "bookie"), "the process began")
+    before = await fleet.node.do(fleet.bookie.admin.storage_report())
+    await fleet.ready()
+    store = fleet.bookie.admin.store
+    assert store is not None
+
+    plain = await fleet.node.do(fleet.bookie.admin.storage_report())
+    store.has_history = True
+    grown = await fleet.node.do(fleet.bookie.admin.storage_report())
+
+    assert before.formats == plain.formats == formats.known(has_history=False)
+    assert grown.formats == formats.known(has_history=True)
 
 
 @story(run)
