@@ -20,6 +20,7 @@ from bookie.ports.admin import (
     Aside,
     BlockedLedger,
     Contents,
+    DiskFormat,
     DrainStatus,
     FillStatus,
     HeldBack,
@@ -137,6 +138,7 @@ class FakeBookie:
     is_sealed: bool = False
     fill: FillStatus | None = None  # None: a release that says nothing of holes
     live: dict[str, str] = field(default_factory=dict)  # what it takes as it runs; none: an older release
+    formats: "tuple[DiskFormat, ...]" = ()  # of its release; (): an older one
 
     @property
     def disk(self) -> "set[int]":
@@ -382,6 +384,8 @@ class World:
     is_heard: bool = True  # False: its watches say nothing, as behind a connection that is dead
     rolling_max: int = 0  # how many clusters of the operator roll out at a time
     refusals: "dict[str, str]" = field(default_factory=dict)  # clusters that an operator left alone: who keeps them
+    releases: "dict[str, tuple[DiskFormat, ...]]" = field(default_factory=dict)  # by image; none: it says nothing
+    formats: "dict[str, dict[str, int]]" = field(default_factory=dict)  # bookie id -> what its volumes are written in
     has_local_disks: bool = False  # a volume stays on the node where its claim was bound
 
     def __repr__(self) -> str:
@@ -858,8 +862,17 @@ class World:
         contents = {
             volume: known[volume] if old.get(volume) == uids[volume] else Contents.EMPTY for volume in templates
         }
+        formats = self.releases.get(container["image"], ())
+        written = self.formats.get(bookie_id, {}) if Contents.VALID in contents.values() else {}
+        if any(not one.reads(written.get(one.name, one.writes)) for one in formats):
+            # It refuses its volumes, and ends.
+            waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}
+            pod["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
+            return
+        self.formats[bookie_id] = written | {one.name: one.writes for one in formats}
         self.claim_uids[bookie_id] = old | uids
         self.bookies[f"{address}:3184"] = self._new_bookie(name, bookie_id, pod["metadata"]["uid"], contents)
+        self.bookies[f"{address}:3184"].formats = formats
         self.start_container(name)
 
     def _new_bookie(self, name: str, bookie_id: str, pod_uid: str, contents: "dict[str, Contents]") -> FakeBookie:
@@ -1164,6 +1177,7 @@ class World:
             ledger_bytes_room=self.disk_figures.get(bookie.name, (-1, -1))[1],
             aside=self.asides.get(bookie.bookie_id),
             live_settings=tuple(f"{key}={text}" for key, text in sorted(bookie.live.items())),
+            formats=bookie.formats,
         )
 
     def _volume(self, bookie: FakeBookie, volume: str, incarnation: int) -> VolumeReport:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bookie_operator.model.status import EvictionStatus, EvictionTurn
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import dependents, doors, ephemeral, gates, rollout, stop_gates, turns
+from bookie_operator.plan import dependents, doors, ephemeral, formats, gates, rollout, stop_gates, turns
 from bookie_operator.plan.actions import FlushBookie, ResumeBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import HEALING, Assessed, Stage
@@ -114,7 +114,8 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> st
     (spec/operator.md#N8)."""
     waiting = _waiting_beside(seen, fleet, one)
     rest = tuple(other for other in fleet if other not in waiting)
-    closed = "; ".join(stop_gates.closed(seen, rest, one, Work.EVICTION))
+    unfit = formats.there(seen, fleet, one)
+    closed = "; ".join((*((unfit,) if unfit else ()), *stop_gates.closed(seen, rest, one, Work.EVICTION)))
     if closed or not waiting:
         return closed
     return dependents.why_not(seen, fleet, (one.case.name, *(other.case.name for other in waiting)))

@@ -91,6 +91,26 @@ def is_same_pod(seen: Observation, case: BookieCase) -> bool:
     return bool(before) and bool(after) and _without_notes(before or {}) == _without_notes(after or {})
 
 
+def image(seen: Observation, case: BookieCase) -> str:
+    """Return the image that the bookie's pod was made of; "" when there is no pod, or its revision is gone."""
+    return _image(seen, case.pod.revision) if case.pod is not None else ""
+
+
+def next_image(seen: Observation, case: BookieCase) -> str:
+    """Return the image that a pod of the bookie would be made of now; "" when that is not known."""
+    return _image(seen, _newest(seen, case) or "")
+
+
+def _image(seen: Observation, revision: str) -> str:
+    container = _container(seen.templates.get(revision) or {})
+    return str(container.get("image") or "") if container is not None else ""
+
+
+def _container(template: Manifest) -> Manifest | None:
+    found: list[Manifest] = (template.get("spec") or {}).get("containers") or []
+    return next((one for one in found if one.get("name") == names.CONTAINER), None)
+
+
 def _without_notes(template: Manifest) -> Manifest:
     metadata = template.get("metadata") or {}
     annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in _NOTES}
@@ -172,7 +192,7 @@ def _lacking(seen: Observation, pool: str, template: Manifest) -> Iterator[str]:
     compare, has otherwise. What the user has taken out of the spec since then cannot be told from that operator's own
     words, and waits until the pod ends."""
     spec, pod = seen.cluster.spec.of(pool), template.get("spec") or {}
-    container = next((one for one in pod.get("containers") or () if one.get("name") == names.CONTAINER), None)
+    container = _container(template)
     if container is None:
         return  # its revision is gone: nothing is known of it
     said = inputs.said(spec, None)

@@ -23,6 +23,7 @@ from bookie_operator.plan import (
     doors,
     ephemeral,
     filling,
+    formats,
     leaving,
     pace,
     revisions,
@@ -55,6 +56,7 @@ class Rollout:
     reason: str = "RolloutHalted"  # of Stalled, while it is halted
     action: StopBookie | ResumeBookie | None = None
     why: str = ""  # why nothing more is done now
+    formats: str = ""  # which bookie cannot get its next program, or not come back from it (plan/formats.py)
     restart_waits_for: str = ""  # why the bookie that an operation wants stopped has not got its turn
 
     @property
@@ -124,10 +126,13 @@ def _decide(
         ready = [one for one in ready if not ephemeral.holds_data(one)]  # they are begun anew (plan/ephemeral.py)
     if step is not None or not ready:
         return _told(seen, fleet, step, _why_step(seen, fleet, step) or adding.why_later(seen))
-    # Who takes no writes is missed least.
-    candidate = min(ready, key=lambda one: one.stage is not Stage.READ_ONLY)
-    if closed := (*held, *stop_gates.closed(seen, fleet, candidate), *pace.canary(seen, fleet, candidate)):
-        return _told(seen, fleet, None, "; ".join(closed), candidate)
+    unfit = {one.case.name: "; ".join(formats.closed(seen, fleet, one)) for one in ready}
+    # Who takes no writes is missed least; who cannot have what the spec says comes last, and keeps nobody from it.
+    candidate = min(ready, key=lambda one: (bool(unfit[one.case.name]), one.stage is not Stage.READ_ONLY))
+    if closed := (*held, *_closed(seen, fleet, candidate), *pace.canary(seen, fleet, candidate)):
+        told = _told(seen, fleet, None, "; ".join(closed), candidate)
+        # No time opens that gate.
+        return replace(told, halted=told.halted or ("" if held else unfit[candidate.case.name]))
     if not is_named and (window := windows.of(seen)).closed:
         told = _told(seen, fleet, None, window.closed, candidate)
         return replace(told, status=told.status.model_copy(update={"window_opens_at": window.opens_at}))
@@ -135,6 +140,12 @@ def _decide(
         told = _told(seen, fleet, None, why, candidate)
         return replace(told, status=told.status.model_copy(update={"asks_for_turn": True}))
     return _begin(seen, fleet, None, candidate, _stop(seen, candidate, with_flush=True, may_delete=False))
+
+
+def _closed(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> tuple[str, ...]:
+    """Return why `one` must not be stopped in order to come back with what the spec says (spec/operator.md#Q1 to Q7,
+    Q9, Q20, Q21); () = it may."""
+    return (*formats.closed(seen, fleet, one), *stop_gates.closed(seen, fleet, one))
 
 
 def _held(seen: Observation, unsettled: str, *, is_named: bool) -> Iterator[str]:
@@ -266,7 +277,7 @@ def _go_on(
     is_kept = bool(asked.case.loses_with_its_pod or ephemeral.may_hold_data(seen, asked))
     if not held and asked in older and is_down(seen, asked) and may_try and not is_kept:
         return _told(seen, fleet, step, hindrance, asked, _stop(seen, asked, with_flush=False))
-    closed = (*held, *stop_gates.closed(seen, fleet, asked))
+    closed = (*held, *_closed(seen, fleet, asked))
     if asked not in older:
         closed = (*closed, f"{asked.case.name} runs what the spec says again")
     refuses = refuses_writes(asked, step.pod_uid)
@@ -395,6 +406,7 @@ def _told(
         reason,
         action,
         why,
+        formats.told(seen, fleet, older),
     )
 
 

@@ -138,7 +138,9 @@ def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
     if len(sight.dataless) > max(tolerance, 0) and dependents.is_breached(plan.observation, plan.fleet):
         return Truth("Stalled", True, "AckQuorumBreached", _breached(plan, sight))
     if plan.rollout.halted:
-        return Truth("Stalled", True, plan.rollout.reason, plan.rollout.halted)
+        # Also what did not work, where the way back from it is halted.
+        told = "; ".join(one for one in (plan.rollout.halted, rollout.rolled_back(plan)) if one)
+        return Truth("Stalled", True, plan.rollout.reason, told)
     if told := rollout.rolled_back(plan):
         return Truth("Stalled", True, "RolledBack", told)
     if sight.held:

@@ -175,6 +175,8 @@ def _behind(plan: FleetPlan) -> str:
             f"{', '.join(noteless)} were made by an operator that did not note what the spec said: they are restarted"
             f" for what the spec says and they lack, and not for what was taken out of it; {how}"
         )
+    if plan.rollout.formats:
+        how += f"; {plan.rollout.formats}"
     if is_automatic:
         # Nobody changed the spec: the operator alone makes other pods of it now.
         how = f"they take what this operator's release makes of the same spec when they end; to have it now, {how}"
@@ -201,4 +203,6 @@ def _progress(plan: FleetPlan) -> str:
         words += [f"because of {inputs.told(status.step.changed)}"] if status.step.changed else []
     words += [f"next {status.next}"] if status.next is not None else []
     words += [f"waiting for: {status.waiting_for}"] if status.waiting_for is not None else []
+    if plan.rollout.formats and plan.rollout.formats not in (status.waiting_for or ""):
+        words.append(plan.rollout.formats)
     return ", ".join(words)

@@ -1,0 +1,176 @@
+"""A release that writes a new format on disk goes no further than its way back, unless the user says so; and a bookie
+that has written it is not stopped to come back with one that cannot read it (spec/operator.md#Q21)."""
+
+import pytest
+
+from bookie.ports.admin import DiskFormat, State
+from bookie_operator.model.operation import OperationPhase
+from bookie_operator.reconcile import Reconciler
+from operator_world_support import World
+from rolling_support import PASSES, PODS, Watcher, images, run, said, turn
+
+HALT = {"strategy": "Automatic", "soakSeconds": 3, "onFailure": "Halt"}
+ROLLBACK = HALT | {"onFailure": "Rollback"}
+OLD, NEXT = "bookie:test", "bookie:next"
+KNOWN = DiskFormat("journal", 3, 3, 3)
+
+
+@pytest.fixture
+def fleet(world: World) -> World:
+    """It serves with a release that writes index format 2; the next one reads that, and writes format 3."""
+    world.releases = {
+        OLD: (KNOWN, DiskFormat("index", 2, 2, 2)),
+        NEXT: (KNOWN, DiskFormat("index", 2, 3, 3)),
+        "bookie:same": (KNOWN, DiskFormat("index", 2, 2, 2)),
+        "bookie:stranger": (KNOWN, DiskFormat("index", 3, 3, 3)),
+    }
+    for one in world.bookies.values():
+        one.formats = world.releases[OLD]
+        world.formats[one.bookie_id] = {"journal": 3, "index": 2}
+    world.edit(rollout=ROLLBACK)
+    run(world, passes=8)
+    assert set(images(world).values()) == {OLD}
+    return world
+
+
+def all_serve(world: World) -> bool:
+    return sorted(one.name for one in world.bookies.values() if one.state is State.SERVING) == PODS
+
+
+def test_with_rollback_the_first_bookie_is_the_only_one_that_has_no_way_back(fleet: World) -> None:
+    watcher = Watcher(fleet)
+
+    fleet.edit(image=NEXT)
+    run(fleet)
+    run(fleet, fleet.operator(), passes=20)
+
+    assert (watcher.stops, watcher.wrong) == (PODS[:1], [])
+    assert all_serve(fleet)
+    assert turn(fleet) is None
+    assert said(fleet, "Ready")[:2] == ("False", "HumanNeeded")
+    assert said(fleet, "Stalled")[1] == "RolloutHalted"
+    assert "ledgers-zone-a-0, which runs the image that ledgers-zone-a-1" in said(fleet, "Stalled")[2]
+    assert "writes index format 3, and ledgers-zone-a-1 reads only 2" in said(fleet, "Stalled")[2]
+    found = fleet.status().rollout
+    assert found is not None
+    assert found.failed is None, "nothing failed, so nothing goes back"
+
+
+def test_with_halt_all_of_them_go_on_and_are_told_that_there_is_no_way_back(fleet: World) -> None:
+    fleet.edit(image=NEXT)
+    run(fleet)
+    watcher, operator = Watcher(fleet), fleet.operator()
+
+    fleet.edit(rollout=HALT)
+    told = set()
+    for _ in range(PASSES):
+        run(fleet, operator, passes=1)
+        told.add(said(fleet, "Reconciling")[2])
+
+    assert (watcher.stops, watcher.wrong) == (PODS[1:], [])
+    assert set(images(fleet).values()) == {NEXT}
+    assert any("there is no way back" in one for one in told), told
+    assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
+    assert said(fleet, "Stalled")[0] == "False"
+
+
+@pytest.mark.parametrize("rollout", [HALT, ROLLBACK])
+def test_an_image_that_is_set_back_stops_nobody_who_has_written_what_it_cannot_read(
+    fleet: World, rollout: dict[str, object]
+) -> None:
+    fleet.edit(image=NEXT)
+    run(fleet)
+    watcher = Watcher(fleet)
+
+    fleet.edit(image=OLD, rollout=rollout)
+    run(fleet)
+
+    assert watcher.stops == []
+    assert images(fleet)[PODS[0]] == NEXT
+    assert all_serve(fleet)
+    assert said(fleet, "Stalled")[1] == "RolloutHalted"
+    assert "ledgers-zone-a-0 has written index format 3" in said(fleet, "Stalled")[2]
+
+    fleet.edit(image=NEXT, rollout=HALT)
+    run(fleet)
+    assert (watcher.stops, watcher.wrong) == (PODS[1:], [])
+    assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
+
+
+def test_whoever_has_written_what_the_older_release_cannot_read_gets_it_by_beginning_anew(fleet: World) -> None:
+    """The way back that is left: its data goes to others first, and its volumes are new."""
+    fleet.edit(image=NEXT)
+    run(fleet)
+    fleet.edit(image=OLD, scaleDown={"proofInterval": "5s"})
+    run(fleet, passes=8)
+    assert images(fleet)[PODS[0]] == NEXT
+
+    fleet.ask("anew", "Replace", target={"bookie": PODS[0]})
+    run(fleet, passes=2 * PASSES)
+
+    assert fleet.operation("anew").phase is OperationPhase.COMPLETE
+    assert set(images(fleet).values()) == {OLD}
+    assert all_serve(fleet)
+    assert (fleet.wrong, fleet.lost_entries()) == ([], [])
+    assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
+
+
+def test_what_goes_back_by_itself_leaves_those_where_they_are_that_cannot(fleet: World) -> None:
+    """Two have the new format by their user's word; the third does not come back, and Rollback is set meanwhile."""
+    watcher, operator = Watcher(fleet), fleet.operator()
+    fleet.edit(rollout=HALT, image=NEXT)
+    run_until_stopped(fleet, operator, watcher, 3)
+    fleet.kill(PODS[2])
+    fleet.edit(rollout=ROLLBACK)
+    break_container(fleet, PODS[2])
+
+    run(fleet, operator, passes=3 * PASSES)
+
+    assert images(fleet) == dict(zip(PODS, (NEXT, NEXT, OLD, OLD), strict=True))
+    assert all_serve(fleet)
+    assert watcher.wrong == []
+    assert said(fleet, "Stalled")[1] == "RolloutHalted"
+    for words in ("has written index format 3", "spec.image did not work: "):
+        assert words in said(fleet, "Stalled")[2]
+
+
+def run_until_stopped(world: World, operator: Reconciler, watcher: Watcher, count: int) -> None:
+    for _ in range(2 * PASSES):
+        if len(watcher.stops) == count:
+            return
+        run(world, operator, passes=1)
+    pytest.fail(f"{watcher.stops} were stopped")
+
+
+def break_container(world: World, pod: str) -> None:
+    """It is in the middle of its turn, with the new image."""
+    world.settle()
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}
+    live = world.objects[("Pod", pod)]
+    assert live["spec"]["containers"][0]["image"] == NEXT
+    world.put(live | {"status": live["status"] | {"containerStatuses": [{"state": {"waiting": waiting}}]}})
+    world.bookies = {address: one for address, one in world.bookies.items() if one.name != pod}
+    world.formats["data.ledgers.zone-b.0"] = {"journal": 3, "index": 2}  # it ended before it wrote anything
+
+
+def test_a_release_of_the_same_formats_is_rolled_out_as_ever(fleet: World) -> None:
+    watcher = Watcher(fleet)
+
+    fleet.edit(image="bookie:same")
+    run(fleet)
+
+    assert (watcher.stops, watcher.wrong) == (PODS, [])
+    assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
+
+
+def test_one_that_cannot_read_what_is_there_says_so_itself_and_goes_back(fleet: World) -> None:
+    """Nobody runs it yet, so nobody knows before: decision 0023."""
+    watcher = Watcher(fleet)
+
+    fleet.edit(image="bookie:stranger")
+    run(fleet, passes=2 * PASSES)
+
+    assert (set(watcher.stops), watcher.wrong) == ({PODS[0]}, [])
+    assert set(images(fleet).values()) == {OLD}
+    assert all_serve(fleet)
+    assert said(fleet, "Stalled")[1] == "RolledBack"
