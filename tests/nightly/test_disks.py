@@ -23,7 +23,7 @@ import kube_volumes
 from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet
 from kube_volumes import Volume
-from scenario_support import is_complete, own_fleet, under_writers
+from scenario_support import own_fleet, under_writers
 
 pytestmark = pytest.mark.cluster
 
@@ -190,13 +190,14 @@ def test_a_disk_that_died_is_replaced_and_the_bookie_keeps_its_other_one(fleet: 
     lives, claims, died = fleet.incarnations(), fleet.claim_uids(), disk(fleet, disks, pod)
     disks |= make(died.node, 8)
     kube_volumes.fail(died)
-
-    def is_told() -> bool:
-        return "DirectoryFailed" in fleet.condition("StorageHealthy").get("reason", "")
-
-    fleet.sees("the status to tell of the disk", is_told, detail=lambda: str(fleet.condition("StorageHealthy")))
+    fleet.sees(
+        "the status to say why it does not serve",
+        lambda: "cannot be read" in fleet.bookie(pod).get("message", ""),
+        detail=lambda: str(fleet.bookie(pod)),
+    )
     fleet.is_written_to()
-    is_complete(fleet, fleet.orders(type="ReplaceVolume", target={"bookie": pod, "volume": "ledgers"}))
+
+    fleet.loses(pod, f"ledgers-{pod}")  # the disk is gone for good, says who does this
     serves(fleet, pod, lives[pod] + 1)
     assert fleet.incarnations() == lives | {pod: lives[pod] + 1}
     now = fleet.claim_uids()
