@@ -131,9 +131,13 @@ class _Server:
             asked = await self._request(reader, caller, host)
         answer = asked if isinstance(asked, HttpAnswer) else await self._answer(asked, host)
         with places.taken(host, writer):
-            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                writer.write(_dump(answer))
-                await writer.drain()
+            try:
+                async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                    writer.write(_dump(answer))
+                    await writer.drain()
+            except TimeoutError:
+                writer.transport.abort()  # closed, it would hold the answer for as long as the client likes
+                raise
 
     async def _request(self, reader: asyncio.StreamReader, caller: str, host: str) -> HttpRequest | HttpAnswer:
         try:

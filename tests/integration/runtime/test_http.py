@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import cast
@@ -9,7 +10,7 @@ from typing import cast
 import pytest
 
 from bookie.base import errors
-from bookie.base.units import MIB
+from bookie.base.units import KIB, MIB
 from bookie.ports.doors import Doors, NoDoors
 from bookie.ports.http import Handler, HttpAnswer, HttpRequest
 from bookie.ports.network import Address
@@ -218,6 +219,106 @@ def test_whoever_takes_no_answer_keeps_nobody_out_either() -> None:
             return await let_wait(deaf, port, ["127.0.2.1", "127.0.1.1", OURS])
 
     assert asyncio.run(story()) == [b"HTTP/1.1 200 "] * 3
+
+
+def narrow(writers: list[asyncio.StreamWriter]) -> http.Known:
+    """Of what a caller is sent his kernel takes a few KiB at a time. The server's side goes into `writers`."""
+
+    class Narrow(http.Known):
+        def caller(self, writer: asyncio.StreamWriter) -> str:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * KIB)
+            writers.append(writer)
+            return ""
+
+    return Narrow()
+
+
+async def deaf(port: int) -> Client:
+    """Somebody who asks, and takes no answer before he is told to."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
+    client.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=client)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(WHOLE)
+    return reader, writer
+
+
+def test_whoever_takes_no_answer_is_let_go_in_the_end_with_what_is_held_for_him(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """His place was free for the next one after 30 s, and his answer stayed in memory for as long as he liked."""
+    monkeypatch.setattr(http, "_ANSWER_TIMEOUT_S", 0.05)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def large(request: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(200, bytes(MIB))
+
+    async def story() -> int:
+        async with http.serve(large, LOOPBACK, known=narrow(writers)) as port, asyncio.timeout(10):
+            _, writer = await deaf(port)
+            while not writers or not writers[0].is_closing():  # noqa: ASYNC110 - nobody tells it
+                await asyncio.sleep(0)
+            held = writers[0].transport.get_write_buffer_size()
+            writer.transport.abort()
+            return held
+
+    assert asyncio.run(story()) == 0
+
+
+def test_who_asks_half_is_let_go_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_REQUEST_TIMEOUT_S", 0.05)
+
+    assert answer_to(HALF) == b""
+
+
+def test_answers_that_nobody_takes_are_bounded_as_requests_are_that_nobody_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "_OF_ONE_MAX", 2)
+    writers: list[asyncio.StreamWriter] = []
+    doors = Noting()
+
+    async def large(request: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(200, bytes(MIB))
+
+    async def story() -> list[bool]:
+        async with http.serve(large, LOOPBACK, doors, narrow(writers)) as port, asyncio.timeout(20):
+            clients = []
+            for count in range(1, 4):
+                clients.append(await deaf(port))
+                while len(writers) < count or not writers[-1].transport.get_write_buffer_size():  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+            while not doors.refusals:  # noqa: ASYNC110 - nobody tells it
+                await asyncio.sleep(0)
+            for _, writer in clients:
+                writer.transport.abort()
+            return [writer.is_closing() for writer in writers]
+
+    assert asyncio.run(story()) == [True, False, False]
+
+
+def test_an_answer_of_any_size_is_given_once_its_client_takes_it_and_not_while_it_is_held_here() -> None:
+    """Held here for clients that take nothing, answers would cost memory beyond every bound of places."""
+
+    async def small(request: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(200, bytes(60 * KIB))  # below what asyncio holds before it calls a connection full
+
+    writers: list[asyncio.StreamWriter] = []
+
+    async def story() -> tuple[bool, int]:
+        async with http.serve(small, LOOPBACK, known=narrow(writers)) as port, asyncio.timeout(60):
+            reader, writer = await deaf(port)
+            while not writers or not writers[0].transport.get_write_buffer_size():  # noqa: ASYNC110 - nobody tells it
+                await asyncio.sleep(0)
+            is_done = writers[0].is_closing()
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            told = await reader.read()
+            writer.close()
+            return is_done, len(told.partition(b"\r\n\r\n")[2])
+
+    assert asyncio.run(story()) == (False, 60 * KIB)
 
 
 def test_no_stranger_takes_the_place_of_whom_we_know() -> None:

@@ -5,8 +5,9 @@ import contextlib
 import http.client
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,3 +122,55 @@ def test_handshakes_that_nobody_begins_are_bounded(tmp_path: Path) -> None:
                 return await doors.told
 
     assert asyncio.run(story()).startswith(f"http: more than {admin_connections.CONNECTIONS_MAX} connections")
+
+
+def in_time(folder: Path, monkeypatch: pytest.MonkeyPatch, client: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+    """Run `client(port)` beside a server that waits for 50 ms where it waits for seconds."""
+    put(folder, tls_support.Authority())
+    monkeypatch.setattr(served, "_REQUEST_TIMEOUT_S", 0.05)
+
+    async def run() -> None:
+        known = served.Known(frozenset(), http_tls.context(str(folder)))
+        async with served.serve(who, Address("127.0.0.1", 0), known=known) as port, asyncio.timeout(10):
+            await client(port)
+
+    asyncio.run(run())
+
+
+def test_who_begins_no_handshake_is_let_go_in_the_time_of_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await reader.read() == b""
+        writer.close()
+
+    in_time(tmp_path, monkeypatch, silent)
+
+
+def test_who_does_not_end_its_side_after_the_answer_is_let_go_in_the_time_of_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lingering(port: int) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tunnel = context.wrap_bio(heard, said)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def until_done(step: Callable[[], Any]) -> Any:
+            while True:
+                try:
+                    return step()
+                except ssl.SSLWantReadError:
+                    writer.write(said.read())
+                    heard.write(await reader.read(2**16))
+
+        await until_done(tunnel.do_handshake)
+        tunnel.write(b"GET / HTTP/1.1\r\n\r\n")
+        assert (await until_done(tunnel.read)).startswith(b"HTTP/1.1 200 ")
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()  # it ends although we never say that we end
+        writer.close()
+
+    in_time(tmp_path, monkeypatch, lingering)
