@@ -99,3 +99,13 @@ def test_a_header_is_of_its_log_and_whole() -> None:
     assert not log_format.is_header(header, 6)
     assert not any(log_format.is_header(header[:size], 5) for size in range(len(header)))
     assert not log_format.is_header(bytes(len(header)), 0)
+
+
+def test_the_bytes_on_the_disk_are_those_that_earlier_programs_of_this_format_wrote() -> None:
+    """What is read and written alike wrongly round-trips; a log of last year is read all the same."""
+    buffers: list[Buffer] = []
+    log_format.pack_run(5, 4096, [entry(b"the body")], buffers)
+
+    assert log_format.pack_header(5).hex() == "424b49454c4f47310000000200000005c9212cb0"
+    assert b"".join(buffers)[:8].hex() == "38f1abfe00000020"
+    assert len(log_format.pack_head_block(5)) == 4096

@@ -77,6 +77,30 @@ def test_entries_of_one_ledger_are_one_record_with_one_completion() -> None:
     assert [one.body for one in journal_format.expand(record)] == bodies_
 
 
+def test_entries_of_many_ledgers_are_a_record_each_and_have_one_completion() -> None:
+    batcher = GroupPacker(seed=9, start=4096)
+    done: list[BookieError | None] = []
+
+    batcher.put_mix([LedgerId(1), LedgerId(2)], [EntryId(5), EntryId(0)], [b"a", b"bb"], done.append)
+    group = batcher.cut()
+
+    assert (group.count, group.completions) == (2, [done.append])
+    data = bytes(4096) + b"".join(group.buffers)
+    assert len(data) == group.end
+    assert bodies(data, 4096, 9) == [b"a", b"bb"]
+
+
+def test_an_entry_without_an_id_or_a_body_is_a_defect_and_is_not_left_out() -> None:
+    """Left out it would be acknowledged with the others."""
+    batcher = GroupPacker(seed=9, start=4096)
+    ids, both = [EntryId(0), EntryId(1)], [LedgerId(1), LedgerId(2)]
+
+    with pytest.raises(ValueError, match="shorter"):
+        batcher.put_mix(both, ids, [b"a"], lambda _: None)
+    with pytest.raises(ValueError, match="shorter"):
+        batcher.put_mix(both, ids[:1], [b"a", b"b"], lambda _: None)
+
+
 @pytest.mark.parametrize("lacking", [0, 1, 31, 32, 33, 4095])
 def test_a_group_that_is_cut_ends_where_a_block_does_and_every_byte_of_it_is_checked(lacking: int) -> None:
     batcher = GroupPacker(seed=9, start=4096)
