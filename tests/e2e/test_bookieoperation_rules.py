@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import cluster_support
 import kube_shell
@@ -40,10 +41,10 @@ GIVES_UP: dict[str, dict[str, Any]] = {
 def kubeconfig() -> Iterator[str]:
     """A cluster with the committed CRD, and a namespace that no operator watches."""
     path = cluster_support.kubeconfig_or_skip()
-    committed = str(ROOT / "crds" / f"{names.OPERATION_PLURAL}.yaml")
-    kube_tools.kubectl("apply", "--server-side", "--force-conflicts", "-f", committed)
-    crd = f"crd/{names.OPERATION_PLURAL}.{names.GROUP}"
-    kube_tools.kubectl("wait", "--for=condition=Established", "--timeout=60s", crd)
+    for plural in (names.OPERATION_PLURAL, names.PLURAL):
+        committed = str(ROOT / "crds" / f"{plural}.yaml")
+        kube_tools.kubectl("apply", "--server-side", "--force-conflicts", "-f", committed)
+        kube_tools.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{plural}.{names.GROUP}")
     kube_tools.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
     kube_tools.kubectl("create", "namespace", NAMESPACE)
     yield str(path)
@@ -158,9 +159,14 @@ def approvers(kubeconfig: str) -> Iterator[None]:
 def refusal(group: str, operation: Manifest) -> str:
     """ "" when the API server takes `operation` from a member of `group`, else its sentence."""
     named = operation | {"metadata": operation["metadata"] | {"name": "asked"}}
-    words = ("create", "--dry-run=server", "--as=jane", f"--as-group={group}", "--as-group=system:authenticated")
+    return told((group,), "create", "--dry-run=server", "-f", "-", text_in=json.dumps(named))
+
+
+def told(groups: Iterable[str], *words: str, text_in: str | None = None) -> str:
+    """ "" when the API server does for a member of `groups` what these words to kubectl ask for, else its sentence."""
+    who = ("--as=jane", *(f"--as-group={one}" for one in (*groups, "system:authenticated")))
     try:
-        kube_tools.kubectl(*words, "-f", "-", text_in=json.dumps(named))
+        kube_tools.kubectl(*words, "--namespace", NAMESPACE, *who, text_in=text_in)
     except CommandFailed as error:
         return str(error)
     return ""
@@ -195,3 +201,24 @@ def test_who_may_not_give_data_up_creates_every_other_operation(approvers: None)
 def test_who_creates_operations_edits_no_cluster(approvers: None, group: str) -> None:
     assert is_allowed(group, "create", names.OPERATION_PLURAL)
     assert not any(is_allowed(group, verb, names.PLURAL) for verb in ("create", "update", "patch", "delete"))
+
+
+def test_the_annotation_that_approves_is_for_who_may_give_data_up(approvers: None) -> None:
+    """Who may edit clusters may edit all else of them, also of one that has it."""
+    cluster = yaml.safe_load((ROOT / "examples" / "bookiecluster.yaml").read_text(encoding="utf-8"))
+    cluster["metadata"] = {"name": "tried", "namespace": NAMESPACE}
+    kube_tools.kubectl("create", "-f", "-", text_in=json.dumps(cluster))
+    editor, owner = ("system:masters",), ("system:masters", "owners")
+    approve = ("annotate", "--overwrite", names.KIND, "tried", f"{names.APPROVED_EVIDENCE}={EVIDENCE}")
+    another = (*approve[:-1], f"{names.APPROVED_EVIDENCE}={EVIDENCE[::-1]}")
+    refused = "only members of owners may set it"
+    cluster["metadata"] |= {"name": "made", "annotations": {names.APPROVED_EVIDENCE: EVIDENCE}}
+    make = ("create", "--dry-run=server", "-f", "-")
+
+    assert refused in told(editor, *make, text_in=json.dumps(cluster))
+    assert told(owner, *make, text_in=json.dumps(cluster)) == ""
+    assert refused in told(editor, *approve)
+    assert told(owner, *approve) == ""
+    assert told(editor, "label", names.KIND, "tried", "edited=yes") == ""
+    assert refused in told(editor, *another)
+    assert told(editor, "annotate", names.KIND, "tried", f"{names.APPROVED_EVIDENCE}-") == ""

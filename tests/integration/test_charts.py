@@ -132,10 +132,13 @@ def test_who_may_give_data_up_is_said_by_groups_and_only_where_groups_are_named(
     assert not [one for one in before if "loss-approval" in one["metadata"]["name"]]
     spec = found["system-mine-loss-approval"]["spec"]
     if "validations" in spec:
-        (rule,) = spec["validations"]
-        assert rule["expression"].endswith('request.userInfo.groups.exists(group, group in ["a","b"])')
+        who = {one["name"]: one["expression"] for one in spec["variables"]}["isApprover"]
+        assert who == 'request.userInfo.groups.exists(group, group in ["a","b"])'
+        assert all(rule["expression"].endswith("|| variables.isApprover") for rule in spec["validations"])
         assert spec["failurePolicy"] == "Fail"
-        assert all(f'"{kind}"' in rule["expression"] for kind in EXPLAINED_TYPES), "and nobody else may create these"
+        operations, annotation = (rule["expression"] for rule in spec["validations"])
+        assert all(f'"{kind}"' in operations for kind in EXPLAINED_TYPES), "and nobody else may create these"
+        assert "variables.approval" in annotation
 
 
 def test_roles_for_people_are_made_when_asked_for_and_bound_to_nobody() -> None:
