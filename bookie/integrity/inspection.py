@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_S
 from bookie.client.ledgers import LedgerStore
@@ -69,7 +70,8 @@ class BookieInspector:
     async def look(self, *, is_serving: bool = False) -> Inspection:
         """Inspect; wait for the metadata store as long as it takes. Raises RefusedToStart, StorageFailed.
 
-        `is_serving`: the marker on disk is this process's own and says nothing about the past.
+        `is_serving`: the marker on disk is this process's own and says nothing about the past; and a volume that cannot
+        be read is an error then, as for every other reader: the boot is over, and nothing is held any more.
         """
         identity = await self._identities.read()
         master = self._master(identity.instance_id)
@@ -78,9 +80,14 @@ class BookieInspector:
             self._bookie_id, identity.instance_id, master, identity.record, stored=identity.cookie, added=added
         )
         found = await volumes.inspect(self._world, self._storage, self._options, expected)
-        is_dirty = await dirs.is_dirty(self._world.disk, self._storage)
-        is_set_back = not is_serving and await self._is_set_back(identity)
-        lost_writes = await dirs.may_have_lost(self._world.disk, self._storage)
+        silent = next((report for report in found if volumes.is_unreadable(report)), None)
+        if silent is not None and is_serving:
+            raise errors.StorageFailed(f"{silent.path} ({silent.role}): {silent.reason}")
+        is_dirty = is_set_back = lost_writes = False
+        if silent is None:  # else nothing is concluded from them: it is held, whatever they say
+            is_dirty = await dirs.is_dirty(self._world.disk, self._storage)
+            is_set_back = not is_serving and await self._is_set_back(identity)
+            lost_writes = await dirs.may_have_lost(self._world.disk, self._storage)
         ledger_count = naming = UNCOUNTED
         facts = Facts(
             volumes=found,
@@ -97,6 +104,7 @@ class BookieInspector:
             # Only here a scan is worth it: no cookie, nothing on disk. Is this bookie new, or was its cookie deleted?
             ledger_count, naming = await self._count()
             decision = verdict.decide(dataclasses.replace(facts, ledgers_naming_me=naming))
+        assert silent is None or decision.is_held, "a boot goes on only when every volume was read"
         return Inspection(
             identity=identity,
             master=master,

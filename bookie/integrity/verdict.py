@@ -15,7 +15,13 @@ _WORST_CONTENTS = (
     (Contents.FOREIGN, Verdict.FOREIGN),
     (Contents.UNKNOWN, Verdict.UNKNOWN_CONTENT),
     (Contents.UNSPECIFIED, Verdict.UNKNOWN_CONTENT),
+    # Before STALE, for which a grant is possible: none is while nobody knows what a volume holds.
+    (Contents.UNREADABLE, Verdict.UNREADABLE),
     (Contents.STALE, Verdict.STALE),
+)
+_MEND = (
+    "mend its disk, or mount an empty one there: this bookie then takes what was on it from the others, once it is"
+    " allowed to (`bookie integrity grant`)"
 )
 
 
@@ -82,13 +88,14 @@ def _bad_contents(facts: Facts) -> Decision | None:
         for volume in facts.volumes:
             if volume.contents is contents:
                 why = f"{volume.role} volume {volume.name}: {volume.reason}"
+                why = f"{why}; {_MEND}" if verdict is Verdict.UNREADABLE else why
                 return Decision(verdict, why, stale=_repairable(facts) if verdict is Verdict.STALE else ())
     return None
 
 
 def _repairable(facts: Facts) -> tuple[str, ...]:
     """Return the volumes that went back in time, when the metadata store proves that they are this bookie's own; else
-    (). No volume is foreign or unknown here: those verdicts are worse."""
+    (). No volume is foreign, unknown or unreadable here: those verdicts are worse."""
     if not facts.cookie_present or facts.cookie_problem or facts.record is None:
         return ()
     return tuple(volume.name for volume in facts.volumes if volume.contents is Contents.STALE)

@@ -64,8 +64,8 @@ def configured(options: StorageOptions) -> tuple[ConfiguredVolume, ...]:
 async def inspect(
     world: World, storage: StorageOptions, options: IntegrityOptions, expected: VolumeExpectation
 ) -> tuple[VolumeReport, ...]:
-    """Return the reports on all configured volumes, in their order.
-    Raises StorageFailed when a volume cannot be read."""
+    """Return the reports on all configured volumes, in their order. One that cannot be read is UNREADABLE: what is on
+    it is not known (spec/operator.md#V14). Raises OutOfResources, which is no word about a disk."""
     volumes = configured(storage)
     proofs = [await _mount(world, volume, options) for volume in volumes]
     if options.volume_proof == KUBERNETES and options.mount_settle_ms:
@@ -74,9 +74,15 @@ async def inspect(
         proofs = [mounts.settled(one, two) for one, two in zip(proofs, again, strict=True)]
     found = [await _look(world, volume, proof, expected) for volume, proof in zip(volumes, proofs, strict=True)]
     if expected.added:
-        cookies = [await _cookie(world, volume) for volume in volumes]
+        answering = [one for one, report in zip(volumes, found, strict=True) if not is_unreadable(report)]
+        cookies = [await _cookie(world, volume) for volume in answering]
         found = [_unless_had(report, cookies, expected) for report in found]
     return tuple(found)
+
+
+def is_unreadable(report: VolumeReport) -> bool:
+    """Return True when the volume's disk did not answer: nothing else on it may be asked for either."""
+    return report.contents is Contents.UNREADABLE
 
 
 def _unless_had(report: VolumeReport, cookies: Sequence[Cookie | str], expected: VolumeExpectation) -> VolumeReport:
@@ -141,12 +147,11 @@ async def _look(
 ) -> VolumeReport:
     try:
         contents, reason, mark = await _contents(world, volume, expected)
+    except errors.OutOfResources:
+        raise
     except errors.StorageFailed as error:
-        raise errors.StorageFailed(
-            f"{volume.path} ({volume.role}) cannot be read ({error}): mend its disk, or mount an empty one"
-            " there; this bookie then takes what was on it from the others, once it is allowed to (`bookie integrity"
-            " grant`)"
-        ) from error
+        mark, contents = None, Contents.UNREADABLE
+        reason = f"cannot be read: {error}"
     return VolumeReport(
         name=volume.name,
         role=volume.role,

@@ -48,6 +48,7 @@ class Verdict(enum.Enum):
     UNCLEAN = "UNCLEAN"
     RESUME = "RESUME"
     SET_ASIDE = "SET_ASIDE"
+    UNREADABLE = "UNREADABLE"
 
     @property
     def is_held(self) -> bool:
@@ -78,6 +79,7 @@ HELD: Mapping[Verdict, Hold] = {
         "StaleVolumeDetected",
     ),
     Verdict.SET_ASIDE: Hold("SetAside", "{volume} is of a bookie that a person took out of service", "BookieSetAside"),
+    Verdict.UNREADABLE: Hold("UnreadableVolume", "{volume} is on a disk that does not answer"),
 }
 
 
@@ -99,6 +101,7 @@ class Contents(enum.Enum):
     UNKNOWN = "UNKNOWN"
     REGENERATING = "REGENERATING"
     ADDED = "ADDED"
+    UNREADABLE = "UNREADABLE_CONTENTS"
 
 
 @dataclass(frozen=True, slots=True)

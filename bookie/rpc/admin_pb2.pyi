@@ -35,6 +35,7 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     UNCLEAN: _ClassVar[Verdict]
     RESUME: _ClassVar[Verdict]
     SET_ASIDE: _ClassVar[Verdict]
+    UNREADABLE: _ClassVar[Verdict]
 
 class Contents(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -46,6 +47,7 @@ class Contents(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     UNKNOWN: _ClassVar[Contents]
     REGENERATING: _ClassVar[Contents]
     ADDED: _ClassVar[Contents]
+    UNREADABLE_CONTENTS: _ClassVar[Contents]
 STATE_UNSPECIFIED: State
 STARTING: State
 WAITING_GRANT: State
@@ -69,6 +71,7 @@ COOKIE_MISSING: Verdict
 UNCLEAN: Verdict
 RESUME: Verdict
 SET_ASIDE: Verdict
+UNREADABLE: Verdict
 CONTENTS_UNSPECIFIED: Contents
 EMPTY: Contents
 VALID: Contents
@@ -77,6 +80,7 @@ FOREIGN_CONTENTS: Contents
 UNKNOWN: Contents
 REGENERATING: Contents
 ADDED: Contents
+UNREADABLE_CONTENTS: Contents
 
 class GetStorageReportRequest(_message.Message):
     __slots__ = ("fresh",)

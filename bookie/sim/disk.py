@@ -40,6 +40,7 @@ class DiskFaults:
     fails_as: "WriteFault" = WriteFault.FULL
     fails_path: str = ""  # only writes to paths that contain this are counted
     fails_for: int = 1  # and so many writes from there on
+    fails_reads_path: str = ""  # nothing under a path that begins with this can be read or listed: its disk is dead
     lies_about_sync: bool = False  # a broken disk: sync returns and nothing is durable (tests of the simulator itself)
 
 
@@ -86,6 +87,11 @@ class SimDisk:
             return faults.fails_as
         return None
 
+    def check_read(self, path: str) -> None:
+        """Raise StorageFailed when the disk under `path` does not answer."""
+        if self.faults.fails_reads_path and path.startswith(self.faults.fails_reads_path):
+            raise errors.StorageFailed(f"{path}: input/output error (simulated)")
+
     def write_names(self, path: str) -> None:
         """Count one change of names. Raises what the real disk would (`runtime.disk`)."""
         fault = self.next_write(path)
@@ -107,6 +113,7 @@ class SimDisk:
     ) -> "SimFile":
         assert not (read_only and create)
         await self.wait(self.faults.write_latency_ns)
+        self.check_read(path)
         directory, name = self._parent(path)
         node = directory.names.get(name)
         if isinstance(node, DirImage):
@@ -123,6 +130,7 @@ class SimDisk:
 
     async def read(self, path: str) -> bytes:
         await self.wait(self.faults.write_latency_ns)
+        self.check_read(path)
         node = self._find(path)
         if not isinstance(node, FileImage):
             raise errors.FileMissing(f"{path} does not exist")
@@ -130,12 +138,14 @@ class SimDisk:
 
     async def exists(self, path: str) -> bool:
         await self.wait(self.faults.write_latency_ns)
+        self.check_read(path)
         return self._find(path) is not None
 
     # ---- names ----------------------------------------------------------------------------------------------------
 
     async def list(self, directory: str) -> list[str]:
         await self.wait(self.faults.write_latency_ns)
+        self.check_read(directory)
         node = self._find(directory)
         return sorted(node.names) if isinstance(node, DirImage) else []
 
@@ -327,6 +337,7 @@ class SimFile:
         self._check_open()
         await self._disk.wait(self._disk.faults.write_latency_ns)
         self._check_open()
+        self._disk.check_read(self.path)
         return [bytes(self._image.data[offset : offset + size]) for offset, size in spans]
 
     def pread_nowait(self, offset: int, size: int) -> bytes | None:

@@ -748,6 +748,47 @@ async def test_files_that_are_not_ours_are_held_and_left_alone(cluster: SimClust
     assert "precious.txt" in await held_with(cluster, bookie, Verdict.UNKNOWN_CONTENT)
 
 
+@pytest.mark.parametrize("dead", VOLUMES)
+@pytest.mark.parametrize("others_lost", [False, True])
+@story(on_cluster, 14, bookies=4)
+async def test_a_disk_that_answers_nothing_at_the_start_is_held_until_it_answers(
+    cluster: SimCluster, *, dead: str, others_lost: bool
+) -> None:
+    """Not lost, not even where a bookie takes its identity back by itself (spec/operator.md#V14)."""
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    if others_lost:
+        bookie.wipe(*(path for path in VOLUMES if path != dead))
+    bookie.node.disk_faults.fails_reads_path = dead
+
+    reason = await held_with(cluster, bookie, Verdict.UNREADABLE)
+
+    assert "input/output error" in reason
+    volume = (await bookie.report()).volume(dead.rsplit("/", 1)[-1])
+    assert volume is not None
+    assert (volume.contents, volume.sentinel) == (Contents.UNREADABLE, None)
+    bookie.node.disk_faults.fails_reads_path = ""
+    await cluster.until_ready(bookie.name)
+    await cluster.until_repaired(bookie.name)
+    assert (await bookie.report()).incarnation == (2 if others_lost else 1)
+    await held_entries(cluster, bookie, writer.id, 12)
+
+
+@story(on_cluster, 14, bookies=4)
+async def test_a_disk_that_answers_nothing_while_its_bookie_serves_is_an_error_of_the_look(cluster: SimCluster) -> None:
+    """The boot is over, and the store decides what becomes of the bookie."""
+    bookie = cluster.bookies["bookie-0"]
+    assert (await bookie.report()).state.serves
+    bookie.node.disk_faults.fails_reads_path = LEDGERS
+
+    with pytest.raises(errors.StorageFailed, match="input/output error"):
+        await bookie.node.do(bookie.process.admin.storage_report(fresh=True))  # type: ignore[union-attr]
+
+    bookie.node.disk_faults.fails_reads_path = ""
+    assert (await bookie.report()).state.serves
+
+
 @pytest.mark.parametrize("wiped", [False, True])
 @story(on_cluster, 15, bookies=4)
 async def test_a_deleted_cookie_does_not_make_a_known_bookie_new(cluster: SimCluster, *, wiped: bool) -> None:

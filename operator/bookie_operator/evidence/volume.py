@@ -38,6 +38,8 @@ def judge(case: VolumeCase, report: StorageReport, *, pod_created_ms: int, node:
             return _stale(case, volume, report)
         case Contents.FOREIGN:
             return _finding("ForeignVolume", case, volume.why)
+        case Contents.UNREADABLE:
+            return _finding("UnreadableVolume", case, volume.why)
         case _:
             return _finding("UnknownContent", case, volume.why)
 

@@ -14,7 +14,8 @@ from bookie_operator.model.status import VolumeRecord
 from bookie_operator.plan.actions import MarkClaim
 from bookie_operator.plan.stages import Assessed
 
-_DATA = (Contents.VALID, Contents.STALE, Contents.FOREIGN, Contents.UNKNOWN)
+# Of one that nobody can read nobody can say that it is empty.
+_DATA = (Contents.VALID, Contents.STALE, Contents.FOREIGN, Contents.UNKNOWN, Contents.UNREADABLE)
 
 
 def record(one: Assessed, volume: VolumeCase) -> VolumeRecord | None:

@@ -13,9 +13,10 @@ from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.integrity import sentinel, volumes
 from bookie.integrity.options import NONE, IntegrityOptions
 from bookie.integrity.volumes import ConfiguredVolume, VolumeExpectation
+from bookie.metadata import cookie
 from bookie.metadata.cookie import Cookie
 from bookie.ports import Host, World
-from bookie.ports.admin import Contents
+from bookie.ports.admin import Contents, VolumeReport
 from bookie.ports.disk import Mount
 from bookie.storage.options import StorageOptions
 
@@ -174,22 +175,57 @@ def test_every_directory_is_one_volume_once() -> None:
 
 
 class FailingDisk:
-    """A directory is there, but its disk answers nothing any more."""
+    """A directory is there, but its disk answers nothing, or not about the file `bad`."""
+
+    def __init__(self, bad: str = "", error: type[errors.StorageFailed] = errors.StorageFailed) -> None:
+        self.bad = bad
+        self.error = error
 
     async def mount(self, directory: str) -> Mount:
         facts = {"device": "8:1", "fsid": "f", "fstype": "ext4", "root": "/", "source": "/dev/sda1"}
         return Mount(directory, exists=True, is_mount_point=True, total_bytes=1, shares_node_disk=False, **facts)
 
     async def list(self, directory: str) -> list[str]:
-        raise errors.StorageFailed(f"{directory}: list: Input/output error")
+        if not self.bad:
+            raise self.error(f"{directory}: list: Input/output error")
+        return [] if directory == LEDGERS_2.path else ["BOOKIE", "current"]
+
+    async def read(self, path: str) -> bytes:
+        if path.endswith(self.bad):
+            raise self.error(f"{path}: read: Input/output error")
+        role = volumes.JOURNAL if path.startswith("/data/journal") else volumes.LEDGERS
+        mark = build.sentinel_of(path.split("/")[2], role=role)
+        return sentinel.dump(mark) if path.endswith(sentinel.NAME) else cookie.dump_cookie(EXPECTED.master)
 
 
-def test_a_volume_that_cannot_be_read_is_told_with_what_to_do_and_never_taken_for_empty() -> None:
-    world = cast(World, types.SimpleNamespace(disk=FailingDisk(), host=Host()))
-    storage = StorageOptions(("/data/journal",), ("/data/ledgers",))
+def looked_at(
+    disk: FailingDisk, expected: VolumeExpectation = EXPECTED, *, ledgers: str = "/data/ledgers"
+) -> tuple[VolumeReport, ...]:
+    world = cast(World, types.SimpleNamespace(disk=disk, host=Host()))
+    storage = StorageOptions(("/data/journal",), (ledgers,))
+    return asyncio.run(volumes.inspect(world, storage, IntegrityOptions(volume_proof=NONE), expected))
 
-    with pytest.raises(errors.StorageFailed) as told:
-        asyncio.run(volumes.inspect(world, storage, IntegrityOptions(volume_proof=NONE), EXPECTED))
 
-    for said in ("/data/journal (journal) cannot be read", "Input/output error", "mend its disk", "integrity grant"):
-        assert said in str(told.value)
+@pytest.mark.parametrize("bad", ["", "journal/BOOKIE", "journal/current/VERSION"])
+def test_a_volume_that_cannot_be_read_is_told_with_its_disks_words_and_never_taken_for_empty(bad: str) -> None:
+    """spec/operator.md#V14"""
+    journal = looked_at(FailingDisk(bad))[0]
+
+    assert (journal.contents, journal.sentinel) == (Contents.UNREADABLE, None)
+    assert journal.why.startswith("cannot be read: /data/journal")
+    assert "Input/output error" in journal.why
+
+
+def test_a_process_without_descriptors_says_nothing_about_a_disk() -> None:
+    with pytest.raises(errors.OutOfResources):
+        looked_at(FailingDisk(error=errors.OutOfResources))
+
+
+@pytest.mark.parametrize("bad", ["journal/BOOKIE", "journal/current/VERSION"])
+def test_beside_a_disk_that_does_not_answer_the_cookies_of_the_others_are_read(bad: str) -> None:
+    """A volume that is to be added asks the others whether it was here before."""
+    expected = dataclasses.replace(EXPECTED, added=(LEDGERS_2.path,))
+
+    journal, added = looked_at(FailingDisk(bad), expected, ledgers=LEDGERS_2.path)
+
+    assert (journal.contents, added.contents) == (Contents.UNREADABLE, Contents.ADDED)

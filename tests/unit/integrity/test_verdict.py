@@ -84,6 +84,29 @@ def test_contents_that_nobody_can_explain_are_held(contents: Contents) -> None:
     assert verdict.decide(build.facts(VALID, contents, VALID)).verdict is Verdict.UNKNOWN_CONTENT
 
 
+@pytest.mark.parametrize("rest", [VALID, EMPTY, STALE, REGENERATING, Contents.ADDED])
+def test_a_disk_that_does_not_answer_is_held_whatever_the_others_have(rest: Contents) -> None:
+    """It proves no loss, and beside volumes that went back in time no grant is possible (spec/operator.md#V14)."""
+    decision = verdict.decide(build.facts(rest, Contents.UNREADABLE, rest))
+
+    assert (decision.verdict, decision.is_held) == (Verdict.UNREADABLE, True)
+    assert (decision.lost, decision.stale, decision.added) == ((), (), ())
+    for said in ("ledgers", "mend its disk", "integrity grant"):
+        assert said in decision.reason
+
+
+def test_a_strange_volume_is_told_before_a_disk_that_does_not_answer() -> None:
+    for contents, worse in ((FOREIGN, Verdict.FOREIGN), (UNKNOWN, Verdict.UNKNOWN_CONTENT)):
+        assert verdict.decide(build.facts(Contents.UNREADABLE, contents, VALID)).verdict is worse
+
+
+@pytest.mark.parametrize("naming", [UNCOUNTED, 0])
+def test_a_disk_that_does_not_answer_makes_no_new_bookie(naming: int) -> None:
+    decision = verdict.decide(build.new_bookie(EMPTY, Contents.UNREADABLE, EMPTY, ledgers_naming_me=naming))
+
+    assert decision.verdict is Verdict.UNREADABLE
+
+
 @pytest.mark.parametrize("proof", [MountProof.MISSING, MountProof.SUSPECT, MountProof.UNSPECIFIED])
 @pytest.mark.parametrize("contents", list(Contents))
 def test_a_mount_that_is_not_proven_is_held_whatever_it_seems_to_contain(proof: MountProof, contents: Contents) -> None:
@@ -212,6 +235,7 @@ def test_every_held_verdict_says_so_and_the_others_do_not() -> None:
         Verdict.COOKIE_MISSING,
         Verdict.STALE,
         Verdict.SET_ASIDE,
+        Verdict.UNREADABLE,
     }
 
 

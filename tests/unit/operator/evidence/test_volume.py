@@ -51,6 +51,15 @@ TABLE = [
     ("new claim, epoch behind", new_claim(contents=Contents.STALE), make.report(), "Held", "StaleVolume"),
     ("new claim, foreign", new_claim(contents=Contents.FOREIGN), make.report(), "Held", "ForeignVolume"),
     ("new claim, strange files", new_claim(contents=Contents.UNKNOWN), make.report(), "Held", "UnknownContent"),
+    ("new claim, dead disk", new_claim(contents=Contents.UNREADABLE), make.report(), "Held", "UnreadableVolume"),
+    ("marked, dead disk", same_claim(contents=Contents.UNREADABLE), make.report(), "Held", "UnreadableVolume"),
+    (
+        "dead disk, not mounted",
+        same_claim(contents=Contents.UNREADABLE, proof=MountProof.MISSING),
+        make.report(),
+        "MountMissing",
+        "MountMissing",
+    ),
     ("new claim, added", unrecorded(new_claim(contents=Contents.ADDED)), make.report(), "Adding", "AddedVolume"),
     (
         "new claim, added, no cookie",

@@ -189,7 +189,7 @@ def test_what_a_beginner_s_volume_has_on_it_is_noted_on_its_claim(contents: Cont
     assert pod is not None
     full = make.changed(report, contents=contents)
 
-    is_data = contents in (Contents.VALID, Contents.STALE, Contents.FOREIGN, Contents.UNKNOWN)
+    is_data = contents not in (Contents.UNSPECIFIED, Contents.EMPTY, Contents.REGENERATING, Contents.ADDED)
     assert found(beginner(report=full)) == ([{names.CONTENTS_FOUND: contents.value}] if is_data else [])
     assert found(beginner(report=full, claim=replace(claim, contents_found="UNKNOWN"))) == []
     assert found(beginner(report=full, claim=replace(claim, is_terminating=True))) == []
