@@ -157,6 +157,9 @@ class FakeBookie:
             self.claimed, self.state = Verdict.UNKNOWN_CONTENT, State.HELD
             self.world.refused.append(f"{self.name}: {problem}")
             return
+        if Contents.UNREADABLE in self.volumes.values():
+            self.claimed, self.state = Verdict.UNREADABLE, State.HELD
+            return
         is_empty = Contents.EMPTY in self.volumes.values() or Contents.REGENERATING in self.volumes.values()
         if cookie is None and Contents.VALID in self.volumes.values():
             self.claimed, self.state = Verdict.COOKIE_MISSING, State.HELD

@@ -6,7 +6,7 @@ bookie conclude differently, the bookie is Held.
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bookie.ports.admin import HELD, Contents, MountProof, State, StorageReport, Verdict
 from bookie_operator.evidence import reasons, volume
@@ -65,7 +65,11 @@ def weigh(case: BookieCase) -> Evidence:
     is_given_up = any(finding.reason == _GIVEN_UP for finding in findings)
     group = _compared(group, report, is_given_up=is_given_up)
     profile = _profile(case, findings) if group.conclusion is Conclusion.LOST_VOLUME else ""
-    return Evidence(group, findings, profile, _digest(case, report, findings))
+    digest = _digest(case, report, findings)
+    if group in findings and group.reason == HELD[Verdict.UNREADABLE].reason:
+        what = f"if what it had is lost for good, create a BookieOperation ConfirmLoss with evidence {digest}"
+        group = replace(group, message=f"{group.message}; mend the disk, or {what}")
+    return Evidence(group, findings, profile, digest)
 
 
 def _nothing(reason: str, message: str) -> Evidence:

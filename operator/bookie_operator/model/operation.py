@@ -100,7 +100,8 @@ class OperationSpec(Model):
         " otherwise, and where the spec asks for as many as before, it is replaced. ReplaceVolume: the bookie stops"
         " once, behind the gates of Restart and of a lost disk; the claim of this one volume goes, and it comes back"
         " with an empty one and copies what that had. ConfirmLoss: the bookie, with this evidence, is held because"
-        " volumes are empty that held data; their claims go, and its pod, so that it comes back as one that lost them."
+        " volumes are empty that held data, or their disks do not answer; their claims go, and its pod, so that it"
+        " comes back as one that lost them."
         " AcceptLedgerLoss: what these bookies held of these ledgers is given up: one whose end nobody can decide any"
         " more is closed after the last entry that anybody still has; of a closed one the entries that no bookie has"
         " are declared lost."
@@ -156,7 +157,7 @@ class OperationStatus(Model):
         default=(),
         max_length=64,
         description="Replace, Retire: the uids of the claims that the bookie had when this was first looked at."
-        " ReplaceVolume: of the claim of that volume. ConfirmLoss: of those of its empty volumes.",
+        " ReplaceVolume: of the claim of that volume. ConfirmLoss: of those of its empty or silent volumes.",
     )
     ledgers: tuple[EndedLedger, ...] = Field(
         default=(),

@@ -44,6 +44,12 @@ def check(world: World) -> None:
     assert world.uncounted() == []
 
 
+def silence(world: World, volume: str) -> None:
+    """A disk dies and answers nothing any more; the container starts anew, and again at each pass."""
+    world.bookie(HELD).volumes[volume] = Contents.UNREADABLE
+    world.start_container(HELD)
+
+
 @pytest.fixture
 def busy(world: World) -> World:
     world.write(40, random.Random(1))
@@ -91,6 +97,49 @@ def test_a_volume_with_another_file_system_behind_its_claim_goes_the_same_way(bu
     run(busy, 100)
 
     assert (busy.operation("gone").phase, busy.is_quiet()) == (OperationPhase.COMPLETE, True), busy.operation("gone")
+    check(busy)
+
+
+@pytest.mark.parametrize("volume", ["journal", "ledgers", "index"])
+def test_a_disk_that_does_not_answer_is_left_alone_until_a_person_says_that_it_is_lost(
+    busy: World, volume: str
+) -> None:
+    """spec/operator.md#V14"""
+    before = claims(busy)
+    silence(busy, volume)
+    busy.step_ms = 60_000
+    run(busy, 60)
+    told = busy.status().bookie(HELD)
+    assert told is not None
+    assert (told.state, told.reason, told.counted) == ("Held", "UnreadableVolume", "Away")
+    assert f"ConfirmLoss with evidence {told.evidence}" in (told.message or "")
+    assert (claims(busy), busy.accepted) == (before, [])
+    assert [one for one in busy.writes if one.startswith("delete")] == []
+    busy.step_ms = 1_000
+    confirm(busy)
+
+    run(busy, 100)
+
+    assert (busy.operation("gone").phase, busy.is_quiet()) == (OperationPhase.COMPLETE, True), busy.operation("gone")
+    assert {name for name, uid in claims(busy).items() if before[name] != uid} == {f"{volume}-{HELD}"}
+    assert [one for one in busy.writes if one == f"delete Pod/{HELD}"] == [f"delete Pod/{HELD}"]
+    assert len({grant.id for grant in busy.accepted}) == 1
+    check(busy)
+
+
+def test_a_disk_that_answers_again_keeps_its_claim_whatever_was_confirmed(busy: World) -> None:
+    known, on_disk = claims(busy), set(busy.bookie(HELD).disk)
+    silence(busy, "ledgers")
+    run(busy, 5)
+    (named,) = busy.evidence(HELD)
+    busy.bookie(HELD).volumes["ledgers"] = Contents.VALID
+    busy.start_container(HELD)
+    confirm(busy, evidence=named["evidence"])
+
+    run(busy, 30)
+
+    assert (claims(busy), busy.operation("gone").phase) == (known, OperationPhase.QUEUED)
+    assert (busy.bookie(HELD).state, busy.bookie(HELD).disk, busy.accepted) == (State.SERVING, on_disk, [])
     check(busy)
 
 

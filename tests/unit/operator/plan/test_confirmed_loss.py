@@ -1,4 +1,5 @@
-"""ConfirmLoss: claims go of a bookie that is held for empty volumes, and for nothing else (spec/operator.md#U14)."""
+"""ConfirmLoss: claims go of a bookie that is held for empty or silent volumes, and for nothing else
+(spec/operator.md#U14)."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,13 +7,14 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie.ports.admin import Aside, Contents, Member, State, Verdict
+from bookie.ports.admin import Aside, Contents, Member, State, StorageReport, Verdict
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.operation import OperationPhase, OperationStatus
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HibernationState, HibernationStatus
 from bookie_operator.plan import fleet
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.observation import Leadership
+from bookie_operator.plan.stages import Stage
 
 FIRST = "ledgers-zone-a-0"
 REASON = "somebody formatted the disk on Tuesday"
@@ -28,6 +30,11 @@ def held(**report: Any) -> BookieCase:
     case = replace(found, report=replace(found.report, **(said | report)), is_listed=True)
     member = Member(case.bookie_id, has_cookie=True, is_registered=False)
     return with_volume(replace(case, member=member), contents=Contents.EMPTY, sentinel=None)
+
+
+def silent(**report: Any) -> BookieCase:
+    """The first bookie, the disk of whose ledger volume does not answer."""
+    return with_volume(held(state=State.HELD, verdict=Verdict.UNREADABLE, **report), contents=Contents.UNREADABLE)
 
 
 def with_volume(case: BookieCase, index: int = 1, claim: dict[str, Any] | None = None, **report: Any) -> BookieCase:
@@ -81,6 +88,11 @@ def said(found: FleetPlan) -> tuple[OperationPhase | None, str]:
     return one.status.phase, one.status.message
 
 
+def report_of(case: BookieCase) -> StorageReport:
+    assert case.report is not None
+    return case.report
+
+
 def claim_of(case: BookieCase) -> tuple[str, str]:
     claim = case.volumes[1].claim
     assert claim is not None
@@ -101,6 +113,35 @@ def test_exactly_the_empty_claim_goes_and_the_pod_when_that_is_on_its_way() -> N
     assert deleted(plan(held())) == [("PersistentVolumeClaim", name, uid)]
     assert said(plan(held()))[0] is OperationPhase.RUNNING
     assert deleted(plan(going)) == [("Pod", FIRST, "pod-1")]
+
+
+def test_the_claim_of_a_disk_that_does_not_answer_goes_and_then_the_pod() -> None:
+    name, uid = claim_of(silent())
+    going = with_volume(silent(), claim={"is_terminating": True})
+
+    assert plan(silent(), noted=False).operations[0].status.claims == (uid,)
+    assert deleted(plan(silent())) == [("PersistentVolumeClaim", name, uid)]
+    assert deleted(plan(going)) == [("Pod", FIRST, "pod-1")]
+
+
+def test_a_silent_disk_beside_an_emptied_one_goes_with_it() -> None:
+    both = with_volume(silent(), 0, contents=Contents.EMPTY, sentinel=None)
+
+    assert [name for _, name, _ in deleted(plan(both))] == [f"journal-{FIRST}", f"ledgers-{FIRST}"]
+
+
+def test_a_full_volume_that_only_the_pod_keeps_keeps_a_silent_one_too() -> None:
+    found = plan(with_volume(silent(), 0, claim={"is_terminating": True}))
+
+    assert deleted(found) == []
+    assert "goes with the pod, and it is not empty" in said(found)[1]
+
+
+def test_a_bookie_with_a_silent_disk_is_told_with_the_evidence_and_counts_as_away() -> None:
+    (one, *_) = fleet.decide(make.observation((silent(), *make.fleet()[1:]))).fleet
+
+    assert (one.stage, one.reason, one.counted) == (Stage.HELD, "UnreadableVolume", "Away")
+    assert f"ConfirmLoss with evidence {one.evidence.digest}" in one.message
 
 
 def test_a_claim_that_somebody_is_deleting_goes_with_its_pod() -> None:
@@ -127,6 +168,16 @@ IN_THE_WAY = {
         held(state=State.HELD, verdict=Verdict.SET_ASIDE, aside=ASIDE),
         {},
         "holds itself",
+    ),
+    "the bookie holds itself for a disk, and tells of none": (
+        held(state=State.HELD, verdict=Verdict.UNREADABLE), {}, "holds itself",
+    ),
+    "a disk, and more": (
+        replace(silent(), report=replace(report_of(silent()), verdict=Verdict.STALE)), {}, "holds itself",
+    ),
+    "a disk of another evidence": (silent(), {"evidence": "0" * 32}, "and not 00000000"),
+    "a disk, and another volume is foreign": (
+        with_volume(silent(), 0, contents=Contents.FOREIGN, sentinel=None), {}, "ForeignVolume",
     ),
     "the lease": (held(), {"leadership": Leadership("operator-1", 7, is_held=False)}, "lease"),
     "nobody listed": (held(), {"members_problem": "nobody answers"}, "nobody answers"),
