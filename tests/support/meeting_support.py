@@ -108,10 +108,11 @@ class Fleet:
         self.operators = [self.operator()]
 
     def uncounted(self) -> list[str]:
-        """Pods, claims and cookies of the fleet that the status, once a pass has ended, does not name."""
+        """Pods, claims, cookies and registrations of the fleet that the status, once a pass has ended, does not
+        name."""
         status = self.world.status()
         told = {one.bookie_id for one in (*status.bookies, *status.orphans)}
-        found = dict.fromkeys(self.world.cookies)
+        found = dict.fromkeys(str(one.bookie_id) for one in self.world.own_members())
         for kind in ("Pod", "PersistentVolumeClaim"):
             for one in self.world.of_kind(kind):
                 pod = one["metadata"]["name"] if kind == "Pod" else one["metadata"]["name"].partition("-")[2]

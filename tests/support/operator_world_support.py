@@ -1120,7 +1120,7 @@ class World:
         status = self.status()
         told = {one.bookie_id for one in (*status.bookies, *status.orphans)}
         is_new = status.observed_generation != self.objects[(names.KIND, "ledgers")]["metadata"]["generation"]
-        return [] if is_new else sorted(set(self.cookies) - told)
+        return [] if is_new else sorted({str(one.bookie_id) for one in self.own_members()} - told)
 
     def says_all_is_well(self) -> bool:
         """What a careful administrator waits for before he takes a disk away."""

@@ -129,6 +129,17 @@ def test_a_cookie_that_no_object_explains_is_an_orphan_and_one_without_registrat
     assert status.budget.unavailable == 1
 
 
+def test_a_registration_that_no_object_and_no_cookie_explains_is_an_orphan() -> None:
+    """Who serves without a cookie may have entries all the same: somebody deleted it."""
+    world = in_service()
+    world.still_registered |= {"java-1:3181", "data.ledgers.zone-b.7"}
+
+    asyncio.run(world.run(world.operator(), passes=3))
+
+    assert sorted(one.bookie_id for one in world.status().orphans) == ["data.ledgers.zone-b.7", "java-1:3181"]
+    assert world.uncounted() == []
+
+
 def test_an_orphan_that_is_gone_from_everywhere_is_listed_no_more() -> None:
     world = in_service()
     operator = world.operator()
