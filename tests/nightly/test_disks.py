@@ -23,7 +23,7 @@ import kube_volumes
 from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet
 from kube_volumes import Volume
-from scenario_support import own_fleet, under_writers
+from scenario_support import is_complete, own_fleet, under_writers
 
 pytestmark = pytest.mark.cluster
 
@@ -185,21 +185,23 @@ def test_a_disk_that_was_set_back_is_held_until_somebody_gives_up_what_it_lacks(
     fleet.edits(repair={"staleVolume": None})
 
 
-def test_a_disk_that_died_is_replaced_and_the_bookie_keeps_its_other_one(fleet: Fleet, disks: Disks) -> None:
+def test_a_disk_that_died_is_held_until_a_person_gives_it_up(fleet: Fleet, disks: Disks) -> None:
     pod = f"{NAME}-zone-c-0"
     lives, claims, died = fleet.incarnations(), fleet.claim_uids(), disk(fleet, disks, pod)
-    disks |= make(died.node, 8)
+    grants = len(fleet.status().get("history", ()))
+    disks |= make(died.node, 8)  # where its next volume may be
     kube_volumes.fail(died)
-    fleet.sees(
-        "the status to say why it does not serve",
-        lambda: "cannot be read" in fleet.bookie(pod).get("message", ""),
-        detail=lambda: str(fleet.bookie(pod)),
-    )
+    entry = held(fleet, pod, "UnreadableVolume")
+    assert entry["incarnation"] == lives[pod]
+    assert entry["evidence"] in entry["message"], "what to confirm"
     fleet.is_written_to()
+    assert fleet.claim_uids() == claims
 
-    fleet.loses(pod, f"ledgers-{pod}")  # the disk is gone for good, says who does this
+    is_complete(fleet, fleet.orders(
+        type="ConfirmLoss", target={"bookie": pod}, evidence=entry["evidence"], reason="the disk is dead, says M."
+    ))  # fmt: skip
     serves(fleet, pod, lives[pod] + 1)
-    assert fleet.incarnations() == lives | {pod: lives[pod] + 1}
+    assert len(fleet.status()["history"]) == grants + 1
     now = fleet.claim_uids()
     assert now.keys() == claims.keys()
     assert {name for name, uid in now.items() if claims[name] != uid} == {f"ledgers-{pod}"}
