@@ -12,7 +12,7 @@ from bookie_operator.evidence.bookie import ROLLBACK
 from bookie_operator.evidence.facts import BookieCase, PersistentVolumeFacts, is_machine_gone
 from bookie_operator.evidence.reasons import Conclusion
 from bookie_operator.model import names
-from bookie_operator.model.operation import OperationType
+from bookie_operator.model.operation import OperationPhase, OperationType
 from bookie_operator.model.spec import Regeneration
 from bookie_operator.model.status import Approval, ClosedGate, VolumeRecord
 from bookie_operator.model.values import format_time, parse_duration, parse_time
@@ -182,6 +182,8 @@ def _old_volume(observation: Observation, candidate: Assessed) -> Iterator[tuple
             continue
         if _is_to_be_replaced(observation, candidate.case, volume.name, volume.recorded):
             continue
+        if _is_confirmed_lost(observation, candidate.case, volume.recorded):
+            continue
         grace = observation.cluster.spec.repair.reattach_grace
         since_ms = candidate.suspicion.since_ms if candidate.suspicion is not None else observation.now_ms
         if observation.now_ms < since_ms + parse_duration(grace):
@@ -208,6 +210,17 @@ def _is_to_be_replaced(observation: Observation, case: BookieCase, volume: str, 
     return any(
         (spec.target.bookie, spec.target.volume) == (case.name, volume) and recorded.pvc_uid in operation.status.claims
         for operation, spec in operation_queue.of_type(observation, OperationType.REPLACE_VOLUME)
+    )
+
+
+def _is_confirmed_lost(observation: Observation, case: BookieCase, recorded: VolumeRecord) -> bool:
+    """Return True when the volume's claim went by a ConfirmLoss: a person has said that nothing of it is left."""
+    return any(
+        one.spec.target.bookie == case.name and recorded.pvc_uid in one.status.claims
+        for one in observation.operations
+        if one.spec is not None
+        and one.spec.type is OperationType.CONFIRM_LOSS
+        and one.status.phase in (OperationPhase.RUNNING, OperationPhase.COMPLETE)
     )
 
 

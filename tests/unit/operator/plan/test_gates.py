@@ -273,6 +273,27 @@ def test_g6_the_volume_that_a_person_named_for_replacement_is_not_asked_for() ->
     assert asked("ledgers", bookie="ledgers-zone-c-0") == ["G6-OldVolume"]
 
 
+def test_g6_the_volume_that_a_person_confirmed_to_be_lost_is_not_asked_for() -> None:
+    """Not in the word of one that never was in force, of another bookie's, or of another claim's."""
+    old = PersistentVolumeFacts("pv-ledgers-1", "pv-uid-ledgers-1", "Released", "Retain")
+    case = make.lost_case()
+    uids = {one.name: one.recorded.pvc_uid for one in case.volumes if one.recorded is not None}
+
+    def confirmed(phase: str, *, of: str = "ledgers", bookie: str = case.name) -> list[str]:
+        known = OperationStatus(claims=[uids[of]], phase=phase)
+        order = make.operation(
+            "lost", type="ConfirmLoss", target={"bookie": bookie}, evidence="0" * 32, reason="R" * 20, status=known
+        )
+        return closed(fleet.decide(replace(situation(old_volumes={old.name: old}), operations=(order,))))
+
+    assert confirmed("Complete") == []
+    assert confirmed("Running") == []
+    for phase in ("Queued", "Failed", "Expired"):
+        assert confirmed(phase) == ["G6-OldVolume"]
+    assert confirmed("Complete", of="journal") == ["G6-OldVolume"]
+    assert confirmed("Complete", bookie="ledgers-zone-c-0") == ["G6-OldVolume"]
+
+
 def test_g7_one_bookie_heals_at_a_time() -> None:
     healing = replace(
         make.sibling("zone-b", 0),
