@@ -132,7 +132,9 @@ class Disk(Protocol):
         """Return the whole file. Raises FileMissing."""
         ...
 
-    async def exists(self, path: str) -> bool: ...
+    async def exists(self, path: str) -> bool:
+        """Return whether there is something of this name. Raises StorageFailed when the disk does not say."""
+        ...
 
     async def list(self, directory: str) -> list[str]:
         """Return the names in `directory`, sorted; [] when there is no such directory."""

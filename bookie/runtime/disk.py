@@ -303,7 +303,16 @@ class SystemDisk:
         return await self._at(path, "read", call)
 
     async def exists(self, path: str) -> bool:
-        return await self._at(path, "look", os.path.lexists, path)
+        def call() -> bool:
+            # Not os.path.lexists: to that every error is a "no", and a disk that does not answer would say that no
+            # marker is on it.
+            try:
+                os.lstat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+        return await self._at(path, "look", call)
 
     async def list(self, directory: str) -> list[str]:
         def call() -> list[str]:

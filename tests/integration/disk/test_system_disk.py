@@ -67,6 +67,25 @@ async def test_after_no_space_or_no_memory_the_file_is_as_it_was_and_may_grow_la
 
 
 @story(run)
+async def test_a_name_is_not_missing_because_the_disk_does_not_answer(
+    disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is the marker that says that a crash may have lost entries (spec/operator.md#V14)."""
+    (tmp_path / "f").write_text("")
+
+    def silent(path: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    assert await disk.exists(str(tmp_path / "f"))
+    assert not await disk.exists(str(tmp_path / "g"))
+    assert not await disk.exists(str(tmp_path / "f" / "below a file"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", silent)
+        with pytest.raises(errors.StorageFailed, match="f: look: Input/output error"):
+            await disk.exists(str(tmp_path / "f"))
+
+
+@story(run)
 async def test_many_buffers_are_written_in_order_though_the_kernel_takes_a_few_bytes_at_a_time(
     disk: SystemDisk, *, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
