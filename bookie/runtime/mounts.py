@@ -3,13 +3,17 @@
 mountinfo(5), fields: id, parent, major:minor, root, mount point, options, tags..., "-", type, source, super options.
 """
 
+import errno
 import os
+import stat
 
 from bookie.base import errors
 from bookie.ports.disk import Mount
 
 # kubelet bind-mounts this file from the node's own disk into every container.
 NODE_FILE = "/etc/hosts"
+# How a file system answers whose disk is dead: the last is EFSCORRUPTED's other name.
+_SILENT = (errno.EIO, errno.EUCLEAN)
 
 
 def _unescape(field: str) -> str:
@@ -30,6 +34,15 @@ def parse(mountinfo: str) -> dict[str, tuple[str, str, str, str]]:
     return found
 
 
+def _is_directory(path: str) -> bool:
+    """Return True also for a path of which the disk does not say: one that is gone would be told as such (XFS answers
+    nothing about a file system that it has shut down; os.path.isdir calls that a "no")."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except OSError as error:
+        return error.errno in _SILENT
+
+
 def _device_of(path: str) -> str:
     device = os.stat(path).st_dev
     return f"{os.major(device)}:{os.minor(device)}"
@@ -38,27 +51,39 @@ def _device_of(path: str) -> str:
 def facts_of(directory: str) -> Mount:
     """Return facts about `directory`, symbolic links resolved; if it does not exist, about its nearest existing
     parent."""
-    exists = os.path.isdir(directory)
+    exists = _is_directory(directory)
     real = os.path.realpath(directory)
     place = real
-    while not os.path.isdir(place):
+    while not _is_directory(place):
         place = os.path.dirname(place)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         mounts = parse(file.read())
     point = place
     while point not in mounts and point != "/":
         point = os.path.dirname(point)
-    device, root, fstype, source = mounts.get(point, (_device_of(place), "", "", ""))
-    facts = os.statvfs(place)
+    device, root, fstype, source = mounts.get(point, ("", "", "", ""))
+    try:
+        facts = os.statvfs(place)
+    except OSError as error:
+        if error.errno not in _SILENT:
+            raise
+        # What the mount table says is so, whether the disk answers or not; without an id nothing is proven.
+        return Mount(directory, exists, point == real, device, "", fstype, root, source, 0, shares_node_disk=False)
+    try:
+        own = _device_of(place)
+    except OSError as error:
+        if error.errno not in _SILENT:
+            raise
+        own = device
     return Mount(
         path=directory,
         exists=exists,
         is_mount_point=point == real,
-        device=device,
+        device=device or own,
         fsid=f"{facts.f_fsid:x}",
         fstype=fstype,
         root=root,
         source=source,
         total_bytes=facts.f_blocks * facts.f_frsize,
-        shares_node_disk=os.path.exists(NODE_FILE) and _device_of(NODE_FILE) == _device_of(place),
+        shares_node_disk=os.path.exists(NODE_FILE) and _device_of(NODE_FILE) == own,
     )

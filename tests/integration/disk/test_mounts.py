@@ -1,6 +1,9 @@
 """Mount facts: parsed from mountinfo, and asked of this machine."""
 
 import asyncio
+import errno
+import functools
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,42 @@ def test_a_link_has_the_facts_of_what_it_leads_to(tmp_path: Path) -> None:
     assert facts.fstype == "proc"
     below = mounts.facts_of(str(tmp_path / "link" / "self"))
     assert (below.exists, below.is_mount_point, below.fstype) == (True, False, "proc")
+
+
+@pytest.mark.parametrize("calls", [("stat",), ("statvfs",), ("stat", "statvfs")])
+@pytest.mark.parametrize("error", [errno.EIO, errno.EUCLEAN])
+def test_a_volume_whose_disk_does_not_answer_is_where_the_mount_table_says(
+    calls: tuple[str, ...], error: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """spec/operator.md#V14; /proc stands for the volume, as it is mounted everywhere."""
+
+    real = {"stat": os.stat, "statvfs": os.statvfs}
+
+    def asked(call: str, path: str) -> object:
+        if path == "/proc":
+            raise OSError(error, os.strerror(error))
+        return real[call](path)
+
+    whole = mounts.facts_of("/proc")
+    with monkeypatch.context() as patched:
+        for call in calls:
+            patched.setattr(os, call, functools.partial(asked, call))
+        facts = mounts.facts_of("/proc")
+
+    assert (facts.exists, facts.is_mount_point, facts.fstype, facts.root) == (True, True, "proc", whole.root)
+    is_silent = "statvfs" in calls
+    assert (facts.device, facts.fsid) == (whole.device, "" if is_silent else whole.fsid)
+    assert (facts.total_bytes, facts.shares_node_disk) == (0 if is_silent else whole.total_bytes, False)
+
+
+def test_an_error_that_is_no_disks_ends_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "statvfs", denied)
+        with pytest.raises(PermissionError):
+            mounts.facts_of("/proc")
 
 
 def test_a_folder_on_the_disk_of_the_node_is_told_from_a_volume(
