@@ -46,8 +46,11 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
         return _go_on(seen, fleet, turn, candidates)
     if not candidates:
         return Eviction(0)
-    # Who takes no writes is missed least.
-    chosen = min(candidates, key=lambda one: (one.stage is not Stage.READ_ONLY, one.case.name))
+    # Who takes no writes is missed least; who would not start elsewhere comes last, and keeps nobody from leaving.
+    unfit = {one.case.name for one in candidates if formats.there(seen, fleet, one)}
+    chosen = min(
+        candidates, key=lambda one: (one.case.name in unfit, one.stage is not Stage.READ_ONLY, one.case.name)
+    )
     if closed := _closed(seen, fleet, chosen):
         return _told(None, candidates, closed)
     return _go_on(seen, fleet, _begun(seen, chosen), candidates)

@@ -115,6 +115,26 @@ def test_whoever_has_written_what_the_older_release_cannot_read_gets_it_by_begin
     assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
 
 
+def test_whoever_would_not_start_elsewhere_keeps_nobody_else_on_a_drained_node(fleet: World) -> None:
+    fleet.edit(image=NEXT, disruption={"onDrain": "ReadOnlyFirst"})
+    run(fleet)
+    fleet.edit(image=OLD)
+    fleet.add_node("elsewhere")
+    operator, evicted = fleet.operator(), list[str]()
+
+    fleet.cordon("node")
+    for _ in range(PASSES):
+        evicted += [pod for pod in PODS if pod not in evicted and fleet.evict(pod)]
+        run(fleet, operator, passes=1)
+
+    assert evicted == PODS[1:]
+    assert images(fleet)[PODS[0]] == NEXT
+    assert all_serve(fleet)
+    found = fleet.status().eviction
+    assert found is not None
+    assert "ledgers-zone-a-0 has written index format 3" in (found.waiting_for or "")
+
+
 def test_what_goes_back_by_itself_leaves_those_where_they_are_that_cannot(fleet: World) -> None:
     """Two have the new format by their user's word; the third does not come back, and Rollback is set meanwhile."""
     watcher, operator = Watcher(fleet), fleet.operator()
