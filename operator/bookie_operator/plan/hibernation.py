@@ -23,7 +23,7 @@ from bookie_operator.model import names
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.status import BookieClusterStatus, Departure, HibernationState, HibernationStatus
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import doors, gates, rollout, stop_gates, turns
+from bookie_operator.plan import doors, formats, gates, rollout, stop_gates, turns
 from bookie_operator.plan.actions import Apply, DeleteChild, FlushBookie, ResumeBookie, ScalePool, StopFleet
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed
@@ -129,6 +129,7 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], sets: Mapping[str, M
         yield f"no bookie listed cookies and registrations: {seen.members_problem}"
     for one in left:
         yield from _unready(seen, one, sets)
+        yield from formats.closed(seen, fleet, one)  # all wake with the newest revision
 
 
 def _unready(seen: Observation, one: Assessed, sets: Mapping[str, Manifest]) -> Iterator[str]:

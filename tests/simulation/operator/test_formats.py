@@ -135,6 +135,32 @@ def test_whoever_would_not_start_elsewhere_keeps_nobody_else_on_a_drained_node(f
     assert "ledgers-zone-a-0 has written index format 3" in (found.waiting_for or "")
 
 
+@pytest.mark.parametrize(("image", "words"), [(NEXT, "there is no way back"), (OLD, "it would not start")])
+def test_a_fleet_does_not_fall_asleep_to_wake_with_what_it_cannot_read_or_leave(
+    fleet: World, image: str, words: str
+) -> None:
+    """Asleep it would be stopped all the same, and all wake with the newest revision."""
+    fleet.edit(image=NEXT)
+    run(fleet)
+    fleet.edit(image=image)
+    run(fleet, passes=4)
+
+    fleet.edit(lifecycle={"hibernate": True, "terminationGrace": "2m"})
+    run(fleet, passes=12)
+
+    assert images(fleet) == dict(zip(PODS, (NEXT, OLD, OLD, OLD), strict=True))
+    assert all_serve(fleet)
+    assert said(fleet, "Hibernated")[:2] == ("False", "HibernationWaits")
+    assert words in said(fleet, "Hibernated")[2]
+
+    fleet.edit(image=NEXT, rollout=HALT)
+    run(fleet, passes=2 * PASSES)
+    assert said(fleet, "Hibernated")[0] == "True"
+    fleet.edit(lifecycle={"terminationGrace": "2m"})
+    run(fleet, passes=12)
+    assert all_serve(fleet)
+
+
 def test_what_goes_back_by_itself_leaves_those_where_they_are_that_cannot(fleet: World) -> None:
     """Two have the new format by their user's word; the third does not come back, and Rollback is set meanwhile."""
     watcher, operator = Watcher(fleet), fleet.operator()
