@@ -15,6 +15,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, EntryId, IdRange, LedgerId
 from bookie.base.throttle import Throttle
 from bookie.base.units import NS_PER_S
+from bookie.integrity import fill
 from bookie.integrity.fill import HoleFiller
 from bookie.integrity.fill_progress import FillProgress
 from bookie.integrity.means import RepairMeans
@@ -567,3 +568,60 @@ def test_the_result_of_the_last_run_stands_until_the_next_one_has_ended() -> Non
     assert not place.fill().is_whole
     assert seen[0].is_running
     assert seen[0].is_whole
+
+
+def test_what_one_look_leaves_missing_is_what_is_missing_and_not_what_was_when_it_began() -> None:
+    place = Place(l1=CLOSED)
+    place.held[ONE] = {2, 3}
+
+    def at_the_last_look(bookie: BookieId, ledger: LedgerId, entry: EntryId) -> bytes:
+        if entry == 1 or place.now_ns < 15 * NS_PER_S:
+            raise errors.NoSuchEntry("gone")
+        return sealed(ledger, entry)
+
+    place.replicas = at_the_last_look
+
+    status = place.fill()
+
+    assert place.kept() == ["1/0"]
+    assert (status.entries_copied, status.entries_missing, status.blocked_count) == (1, 1, 1)
+
+
+def test_a_ledger_that_is_looked_at_several_times_counts_once() -> None:
+    place = Place(l1=CLOSED, l2=OPEN)
+    place.held[TWO] = {0, 1}
+
+    def denied(bookie: BookieId, ledger: LedgerId, entry: EntryId) -> bytes:
+        raise errors.NoSuchEntry("gone")
+
+    place.replicas = denied
+
+    status = place.fill()
+
+    assert place.log.count("metadata 1") > 2
+    assert (status.ledgers_total, status.ledgers_done) == (2, 2)
+
+
+@pytest.mark.parametrize(("entries", "size"), [(8, 1 << 30), (1 << 30, 8 * len(sealed(1, 0)))])
+def test_copies_are_made_durable_before_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch, entries: int, size: int
+) -> None:
+    """A flush is a checkpoint of the whole bookie: neither after each ledger, nor only in the end."""
+    monkeypatch.setattr(fill, "_FLUSH_ENTRIES", entries)
+    monkeypatch.setattr(fill, "_FLUSH_BYTES", size)
+    place = Place(**{f"l{number}": CLOSED for number in range(1, 6)})
+
+    assert place.fill().is_whole
+
+    flushes = [line for line in place.log if line == "flush" or line.startswith("keep")]
+    assert [place for place, line in enumerate(flushes) if line == "flush"] == [8, 17, 22]
+
+
+def test_later_looks_keep_the_pace_too() -> None:
+    place = Place(**{f"l{number}": OPEN for number in range(200)})
+    place.held = {LedgerId(number): {0, 1} for number in range(200)}
+
+    place.fill()
+
+    assert place.log.count("lac 7") == 2
+    assert 1.25 * NS_PER_S < place.now_ns < 1.35 * NS_PER_S, "the second time too, after a second between"

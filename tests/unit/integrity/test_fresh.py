@@ -109,6 +109,34 @@ def test_a_sync_that_did_not_end_serves_nobody(how: str) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("how", ["cancelled", "refused"])
+def test_nor_whoever_waited_for_it_while_another_one_was_under_way(how: str) -> None:
+    async def story() -> None:
+        store = Store()
+        reader = fresh(store)
+        before = asyncio.ensure_future(reader.get(LedgerId(1)))
+        await turns()
+        first = asyncio.ensure_future(reader.get(LedgerId(2)))
+        second = asyncio.ensure_future(reader.get(LedgerId(3)))
+        await turns()
+        store.version = 1
+        store.syncs[0].set()
+        await turns()
+        assert len(store.syncs) == 2, "that of the first, for both"
+        if how == "cancelled":
+            first.cancel()
+        else:
+            store.fails.append(errors.MetadataDenied("no"))
+            store.syncs[1].set()
+
+        assert await ended(store, [before, second]) == [0, 1]
+        assert len(store.syncs) == 3
+        with pytest.raises(asyncio.CancelledError if how == "cancelled" else errors.MetadataDenied):
+            await first
+
+    asyncio.run(story())
+
+
 def test_a_store_that_is_away_is_asked_again_for_all_who_wait() -> None:
     async def story() -> None:
         store = Store()

@@ -104,3 +104,21 @@ def test_results_come_in_order_and_an_error_comes_as_it_is() -> None:
         asyncio.run(together([give(1), give(-1)]))
     with pytest.raises(ZeroDivisionError):
         asyncio.run(together([give(-1), broken()]))
+
+
+def test_an_error_of_several_within_several_is_told_as_it_is_and_a_defect_before_any_other() -> None:
+    """A group around it would be an error that nobody handles: the node would end where it must only wait."""
+
+    async def fails(error: Exception) -> None:
+        raise error
+
+    async def pair(first: Exception, second: Exception) -> None:
+        async with asyncio.TaskGroup() as group:
+            for error in (first, second):
+                group.create_task(fails(error))
+
+    disk, late = errors.DiskFailed("disk"), errors.MetadataError("no answer")
+    with pytest.raises(errors.DiskFailed):
+        asyncio.run(together([pair(disk, late)]))
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(together([fails(late), pair(disk, ZeroDivisionError())]))

@@ -1,9 +1,12 @@
 """Storage options: what cannot work is refused at once, all of it together."""
 
+from typing import Any
+
 import pytest
 
 from bookie.base import errors
 from bookie.base.units import GIB
+from bookie.storage.collect_options import CompactionRule
 from bookie.storage.options import StorageOptions
 from storage_support import options
 
@@ -32,3 +35,34 @@ def test_without_data_in_the_journal_checkpoints_are_closer() -> None:
     plain = options()
 
     assert options(journal_write_data=False).checkpoint_interval_ms < plain.checkpoint_interval_ms
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"index_dirs": ("/i", "/i2")}, "2 index directories for 1"),
+        ({"disk_used_max": 0.9, "disk_used_again": 0.95}, "disk_used_again"),
+        ({"disk_used_max": 1.0}, "disk_used_max"),
+        ({"disk_used_again": 0.0}, "disk_used_again"),
+        ({"disk_used_warn": 1.0}, "disk_used_warn"),
+        ({"disk_used_warn": 0.0}, "disk_used_warn"),
+    ],
+)
+def test_a_bound_at_which_nothing_or_everything_would_be_refused_is_refused(
+    settings: dict[str, Any], part: str
+) -> None:
+    with pytest.raises(errors.BadInput, match=part):
+        options(**settings)
+
+
+def test_adds_are_refused_before_three_generations_are_in_memory() -> None:
+    assert options(write_cache_bytes_max=1 << 20).pressure_bytes_max == 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("threshold", "interval_ms", "is_on"), [(0.2, 1, True), (0.0, 1, False), (0.2, 0, False), (0.0, 0, False)]
+)
+def test_a_kind_of_compaction_without_a_share_or_an_interval_never_runs_by_itself(
+    threshold: float, interval_ms: int, is_on: bool
+) -> None:
+    assert CompactionRule(threshold, interval_ms).is_on is is_on

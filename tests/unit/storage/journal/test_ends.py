@@ -55,3 +55,17 @@ async def test_a_cut_record_is_not_reached_and_rot_is_left_to_the_replay(bench: 
     bench.rot(".journal", BLOCK + 50)
     bench.rot(".journal", 3 * BLOCK + 50)
     await bench.look(look(False))
+
+
+@story(run)
+async def test_a_file_of_which_not_even_the_head_is_left_holds_nothing(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, [0])
+
+    async def look() -> None:
+        assert not await ends.reaches(bench.node.world.disk, "/journal/current", JournalPosition(1, 2 * BLOCK))
+
+    await bench.life(work, end=ProcessEnd.KILL)
+    image = bench.image(".journal")
+    del image.data[10:], image.durable[10:]
+    await bench.look(look())
