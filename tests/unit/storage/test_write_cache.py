@@ -1,11 +1,12 @@
 """One generation of the write cache."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bookie.base.ids import EntryId, LedgerId
 from bookie.storage import run
-from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES, CacheGeneration
+from bookie.storage.write_cache import ENTRY_OVERHEAD_BYTES, LEDGER_OVERHEAD_BYTES, CacheGeneration
 
 ENTRIES = st.dictionaries(
     st.tuples(st.integers(0, 9), st.integers(0, 99)), st.binary(min_size=1, max_size=50), max_size=60
@@ -80,3 +81,23 @@ def test_the_use_of_a_log_is_what_was_known_and_what_its_batches_have_of_each_le
         mine = [(entry, body) for each in (entries, known) for (of, entry), body in each.items() if of == ledger]
         assert (first, last) == (min(mine)[0], max(mine)[0])
         assert size_bytes == sum(len(body) + 8 for _, body in mine)
+
+
+def test_what_a_generation_takes_of_the_memory_is_counted_with_what_is_around_the_bytes() -> None:
+    """Many ledgers of one tiny entry are mostly that: counted by their bytes they would take the memory ten times."""
+    by_one, by_run = CacheGeneration(), CacheGeneration()
+    for ledger_id in range(3):
+        for entry_id in range(2):
+            by_one.put(LedgerId(ledger_id), EntryId(entry_id), b"four")
+        by_run.put_run(LedgerId(ledger_id), [EntryId(0), EntryId(1)], [b"four", b"four"], 8)
+
+    assert by_one.size_bytes == by_run.size_bytes == 3 * LEDGER_OVERHEAD_BYTES + 6 * (4 + ENTRY_OVERHEAD_BYTES)
+    assert by_one.ledgers == by_run.ledgers
+    assert by_one.is_scattered
+    by_one.put(LedgerId(0), EntryId(9), bytes(100_000))
+    assert not by_one.is_scattered
+
+
+def test_an_entry_without_an_id_is_a_defect_and_is_not_left_out() -> None:
+    with pytest.raises(ValueError, match="longer"):
+        CacheGeneration().put_run(LedgerId(1), [EntryId(0)], [b"a", b"b"], 2)
