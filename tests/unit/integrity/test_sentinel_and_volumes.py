@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 import types
 from typing import Any, cast
 
@@ -229,3 +230,20 @@ def test_beside_a_disk_that_does_not_answer_the_cookies_of_the_others_are_read(b
     journal, added = looked_at(FailingDisk(bad), expected, ledgers=LEDGERS_2.path)
 
     assert (journal.contents, added.contents) == (Contents.UNREADABLE, Contents.ADDED)
+
+
+@pytest.mark.parametrize("data", [b"null", b"[]", b"7", b"[" * 100_000, b"", b"\xff"])
+def test_what_is_no_sentinel_at_all_is_told_as_such(data: bytes) -> None:
+    with pytest.raises(errors.BadInput, match="cannot be read"):
+        sentinel.load(data)
+
+
+def test_a_sentinel_of_another_format_is_not_read_although_it_is_whole() -> None:
+    """What a later program means by the same names is not known here."""
+    fields = json.loads(sentinel.dump(build.sentinel_of()))
+    del fields["check"]
+    fields["format"] += 1
+    whole = json.dumps({**fields, "check": sentinel._check(fields)}).encode()
+
+    with pytest.raises(errors.BadInput):
+        sentinel.load(whole)

@@ -472,3 +472,10 @@ async def test_a_ledger_that_is_not_here_is_denied_as_soon_as_it_was_examined_be
 def test_what_is_examined_is_never_left_to_examine_again() -> None:
     assert Doubt(EPOCH, BOUND, 40).examined_down_to(60) == Doubt(EPOCH, BOUND, 40)
     assert Doubt(EPOCH, BOUND, 40).examined_down_to(30) == Doubt(EPOCH, BOUND, 30)
+
+
+def test_an_id_that_no_ledger_has_is_in_no_doubt() -> None:
+    """It would be examined for ever."""
+    doubt = Doubt(EPOCH, BOUND, BOUND)
+
+    assert [doubt.is_left(LedgerId(ledger_id)) for ledger_id in (-1, 0, BOUND - 1, BOUND)] == [False, True, True, False]

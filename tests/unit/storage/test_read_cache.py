@@ -106,3 +106,15 @@ def test_readers_of_many_ledgers_are_remembered_up_to_a_bound() -> None:
 
     assert readers.window(LedgerId(0), EntryId(5)) == 0
     assert readers.window(LedgerId(1), EntryId(5)) == WINDOW_BYTES_MIN
+
+
+def test_of_many_readers_the_one_that_reads_on_is_remembered() -> None:
+    readers = SequentialReaders(100 * KIB)
+    for ledger_id in range(READERS_MAX):
+        readers.moved(LedgerId(ledger_id), EntryId(4), 0)
+    readers.moved(LedgerId(1), EntryId(5), 0)
+    for ledger_id in range(READERS_MAX, READERS_MAX + 2):
+        readers.moved(LedgerId(ledger_id), EntryId(4), 0)
+
+    assert readers.window(LedgerId(1), EntryId(6)) == WINDOW_BYTES_MIN
+    assert [readers.window(LedgerId(ledger_id), EntryId(5)) for ledger_id in (0, 2)] == [0, 0]

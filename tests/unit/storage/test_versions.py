@@ -143,3 +143,12 @@ async def test_looking_into_an_index_of_another_format_says_so(bench: Bench) -> 
 def test_what_is_said_names_the_way_out() -> None:
     assert "start that version here" in str(versions.refusal("x", 3, 2))
     assert "hand its ledgers over" in str(versions.refusal("x", 1, 2))
+
+
+def test_a_file_that_ends_within_its_header_is_of_no_other_version() -> None:
+    """It is damage, which each reader judges; and no error of Python's ends a start."""
+    header = b"BKMAGIC1" + (9).to_bytes(4, "big")
+    whole = header + google_crc32c.value(header).to_bytes(4, "big")
+
+    assert versions.other_format(whole + b"more", b"BKMAGIC1", 2, len(whole)) == 9
+    assert all(versions.other_format(whole[:size], b"BKMAGIC1", 2, len(whole)) is None for size in range(len(whole)))
