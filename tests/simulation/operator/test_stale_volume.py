@@ -6,8 +6,10 @@ import random
 import pytest
 
 import operator_world_support as worlds
+from bookie.ports.admin import Verdict
 from bookie_operator.evidence.bookie import ROLLBACK
 from operator_world_support import World
+from rolling_support import PODS
 
 OLD, OTHER = "ledgers-zone-b-0", "ledgers-zone-c-0"
 
@@ -66,3 +68,19 @@ def test_of_two_that_went_back_in_time_at_once_none_is_repaired(world: World) ->
     stalled = world.status().condition("Stalled")
     assert stalled is not None
     assert stalled.reason == "AckQuorumBreached"
+
+
+def test_of_a_fleet_that_was_set_back_as_a_whole_nobody_is_repaired(world: World) -> None:
+    """A namespace restored from a backup, beside a metadata store that went on."""
+    for pod in PODS:
+        world.set_back(pod, kept=set(range(5)))
+
+    run(world)
+
+    assert (world.accepted, world.forgotten) == ([], [])
+    assert {one.claimed for one in world.bookies.values()} == {Verdict.STALE}, "each waits as it was found"
+    assert {one.counted for one in world.status().bookies} == {"WithoutData"}
+    stalled = world.status().condition("Stalled")
+    assert stalled is not None
+    assert stalled.reason == "AckQuorumBreached"
+    assert world.objects[("PodDisruptionBudget", "ledgers-bookies")]["spec"]["maxUnavailable"] == 0
