@@ -104,10 +104,17 @@ def losing(case: BookieCase) -> BookieCase:
     return replace(case, volumes=tuple(volumes))
 
 
+def on_a_node(case: BookieCase) -> BookieCase:
+    """A node took its pod, which may serve any moment, or fails there."""
+    assert case.pod is not None
+    return replace(case, pod=replace(case.pod, node="elsewhere"))
+
+
 DRAINS = LeavingStatus(state=Departure.DRAINING, since=format_time(LONG_AGO_MS))
 NO_WAITER: dict[str, Callable[[Assessed], Assessed]] = {
     "it leaves": lambda one: replace(one, leaving=DRAINS),
     "its volumes go with its pod": lambda one: replace(one, case=losing(one.case)),
+    "a node took it": lambda one: replace(one, case=on_a_node(one.case)),
     "nobody listed whether a process runs": lambda one: replace(one, case=replace(one.case, is_listed=False)),
 }
 

@@ -19,7 +19,7 @@ from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet
 from bookie_operator.plan.actions import Apply, FlushBookie, ResumeBookie
 from bookie_operator.plan.eviction import Eviction
-from bookie_operator.plan.observation import Leadership, Observation
+from bookie_operator.plan.observation import Hindrance, Leadership, Observation
 
 FIRST, SPARE = "ledgers-zone-a-0", "ledgers-zone-c-0"
 DOOR = Door("10.0.0.1:3184", "cluster-uid")
@@ -174,14 +174,14 @@ def test_a_closed_gate_gives_nobody_a_turn_and_says_why(
 def test_a_gate_that_closes_takes_the_turn_back_and_the_bookie_writes_again(
     reports: dict[str, Any], facts: dict[str, Any], word: str
 ) -> None:
-    known = {"status": STORED, "flushed": frozenset({"pod-1"})}
+    known = {"status": {"eviction": EvictionStatus(turn=turn(is_open=True))}, "flushed": frozenset({"pod-1"})}
 
     found = decided(seen(bookies(**(REFUSING | reports)), **(known | facts)))
 
     assert found.evictable == ""
     assert found.action == ResumeBookie(FIRST, DOOR, 7)
     assert found.status is not None
-    assert found.status.turn is not None, "until it is seen to take writes"
+    assert found.status.turn == turn(is_open=False), "until it is seen to take writes"
 
 
 def test_a_node_that_takes_pods_again_gives_the_turn_back() -> None:
@@ -266,3 +266,80 @@ def test_a_turn_ends_with_its_pod_and_nothing_is_asked_of_it_any_more(on_drain: 
 
     assert (found.action, found.evictable) == (None, "")
     assert found.status is None or found.status.turn is None
+
+
+def on_its_pod(case: BookieCase) -> BookieCase:
+    """Its volumes go with its pod."""
+    return replace(case, volumes=tuple(replace(one, is_ephemeral=True) for one in case.volumes))
+
+
+def of_pods() -> dict[str, Any]:
+    """The spec of a fleet whose volumes go with its pods."""
+    storage = make.spec()["storage"]
+    for role in ("journal", "ledgers", "index"):
+        storage[role]["volumes"] = [one | {"kind": "Ephemeral"} for one in storage[role]["volumes"]]
+    return {"storage": storage, "disruption": {"onDrain": "Restart"}}
+
+
+PAUSED = {"lifecycle": {"paused": True, "deletionPolicy": "Delete"}}
+
+
+def test_while_paused_nobody_flushes_and_the_budget_is_the_plain_one() -> None:
+    """A pause must not keep a node from being serviced for ever."""
+    found = decided(seen(spec=PAUSED))
+
+    assert (found.max_unavailable, found.evictable, found.action) == (1, "", None)
+
+
+@pytest.mark.parametrize("change", [{}, {"spec": PAUSED}, {"can_read_nodes": False}], ids=["", "paused", "no nodes"])
+def test_nobody_is_evicted_with_its_data_whatever_else_is_so(change: dict[str, Any]) -> None:
+    spec = of_pods() | change.get("spec", {"lifecycle": {"deletionPolicy": "Delete"}})
+
+    found = decided(seen(tuple(map(on_its_pod, bookies())), **(change | {"spec": spec})))
+
+    assert (found.max_unavailable, found.evictable, found.action, found.status) == (0, "", None, None)
+
+
+def test_beside_bookies_that_no_drain_may_take_the_others_have_turns_whatever_the_spec_says_of_drains() -> None:
+    *others, spare = bookies()
+
+    found = decided(seen((*others, on_its_pod(spare)), spec=of_pods() | {"lifecycle": {"deletionPolicy": "Delete"}}))
+
+    assert found.status is not None
+    assert (found.status.waiting, found.max_unavailable) == ((FIRST,), 0)
+
+
+def test_of_two_on_drained_nodes_the_one_that_takes_no_writes_goes_first() -> None:
+    *others, spare = bookies(spare={"state": State.READ_ONLY, "read_only": True})
+    assert spare.pod is not None
+    found = decided(seen((*others, replace(spare, nodes={"node-a": NodeFacts("node-a", "u", drained="cordoned")}))))
+
+    assert found.status is not None
+    assert found.status.turn is not None
+    assert (found.status.turn.bookie, found.status.turn.was_writable) == (SPARE, False)
+    assert found.status.waiting == (FIRST,)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "action"), [(("limbo", "regeneration"), None), (make.CAPABILITIES, ResumeBookie(FIRST, DOOR, 7))]
+)
+def test_who_was_read_only_before_hears_of_the_end_of_its_turn_only_where_that_is_a_mode_of_its_own(
+    capabilities: tuple[str, ...], action: ResumeBookie | None
+) -> None:
+    facts = REFUSING["first"] | {"capabilities": capabilities}
+    stored = {"eviction": EvictionStatus(turn=turn(was_writable=False))}
+
+    found = decided(seen(bookies(first=facts, spare={"state": State.REPAIRING}), status=stored))
+
+    assert (found.evictable, found.action) == ("", action)
+    assert found.status is not None
+    assert (found.status.turn is None) is (action is None)
+
+
+def test_why_a_bookie_does_not_flush_for_a_drain_is_told_in_its_own_words() -> None:
+    why = Hindrance("ledgers-zone-a-0 cannot flush: no space left on device")
+
+    found = decided(seen(status=STORED, hindrances={"pod-1": why}))
+
+    assert found.status is not None
+    assert found.status.waiting_for == why.text

@@ -21,8 +21,9 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet, hibernation
+from bookie_operator.plan.actions import Apply, DeleteChild
 from bookie_operator.plan.hibernation import Hibernation
-from bookie_operator.plan.observation import Leadership, Observation
+from bookie_operator.plan.observation import Hindrance, Leadership, Observation
 from bookie_operator.plan.stages import Assessed
 
 FIRST, LAST, SET = "ledgers-zone-a-0", "ledgers-zone-c-0", ("StatefulSet", "ledgers-zone-c")
@@ -219,3 +220,149 @@ def test_only_numbers_that_were_lowered_are_raised() -> None:
     assert raised(sets(0)) == [("ledgers-zone-c", 1)]
     assert raised(sets(1)) == []
     assert raised(sets(0, deletionTimestamp=NOW)) == [], "what goes is made anew"
+
+
+# ---- which state -----------------------------------------------------------------------------------------------------
+
+HIBERNATED, WAKING, AWAKE = HibernationState.HIBERNATED, HibernationState.WAKING, {"terminationGrace": "2m"}
+
+
+def off(case: BookieCase) -> BookieCase:
+    return replace(case, pod=None, report=None)
+
+
+def going(case: BookieCase) -> BookieCase:
+    case = refusing(case)
+    assert case.pod is not None
+    return replace(case, pod=replace(case.pod, is_terminating=True))
+
+
+def all_sets(replicas: int) -> dict[tuple[str, str], Manifest]:
+    return {
+        key: live | {"spec": live["spec"] | {"replicas": replicas}} if key[0] == "StatefulSet" else live
+        for key, live in make.rolled_out().items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "runs", "was", "expected"),
+    [
+        (off, 0, STOPPING, HIBERNATED),
+        (off, 0, HIBERNATED, HIBERNATED),
+        (off, 0, None, HIBERNATED),
+        (off, 0, WAKING, STOPPING),
+        (going, 0, STOPPING, STOPPING),
+        (off, 1, STOPPING, WAKING),
+        (refusing, 1, STOPPING, STOPPING),
+    ],
+    ids=["no pod is left", "asleep", "no word of it is left", "it woke", "pods end", "nobody ended them", "all refuse"],
+)
+def test_a_fleet_is_asleep_when_no_pod_is_there_and_none_will_come(
+    how: Change, runs: int, was: HibernationState | None, expected: HibernationState
+) -> None:
+    assert decided(seen(bookies(how), was, children=all_sets(runs))).state is expected
+
+
+def test_a_state_keeps_its_beginning_and_another_begins_now() -> None:
+    long_ago = format_time(LONG_AGO_MS)
+
+    def since(was: HibernationState) -> str:
+        of = seen(bookies(off), was, children=all_sets(0))
+        stored = HibernationStatus(state=was, since=long_ago)
+        status = of.cluster.status.model_copy(update={"hibernation": stored})
+        found = decided(replace(of, cluster=replace(of.cluster, status=status))).status
+        assert found is not None
+        return found.since
+
+    assert (since(HIBERNATED), since(STOPPING)) == (long_ago, NOW)
+
+
+@pytest.mark.parametrize(
+    "of", [seen(members_problem="nobody answers"), seen(bookies(last=off))], ids=["nobody listed", "one is away"]
+)
+def test_a_gate_that_is_closed_at_the_beginning_lets_nobody_wake_and_nobody_wait(of: Observation) -> None:
+    found = decided(of)
+
+    assert (found.state, found.has_the_turn, found.resumes) == (HibernationState.WAITING, False, ())
+
+
+@pytest.mark.parametrize("state", [Departure.LEAVING, Departure.FORGOTTEN])
+def test_who_has_yet_to_begin_to_leave_and_who_has_left_keep_nobody_awake(state: Departure) -> None:
+    leaving = LeavingStatus(state=state, since=NOW)
+
+    assert decided(seen(), lambda one: replace(one, leaving=leaving)).action is not None
+
+
+def test_who_is_stopped_is_asked_for_nothing_and_what_runs_none_is_not_scaled() -> None:
+    found = decided(seen(bookies(refusing, going), STOPPING, children=sets(0)))
+
+    assert found.action is not None
+    assert LAST not in {one.bookie for one in found.action.flushes}
+    assert ended(found) == ["ledgers-zone-a", "ledgers-zone-b"]
+    assert found.off == {LAST}
+
+
+def test_why_a_bookie_does_not_flush_is_told_in_its_own_words() -> None:
+    why = Hindrance(f"{LAST} cannot flush: no space left on device")
+
+    found = decided(seen(hindrances={f"pod-{LAST}": why}))
+
+    assert found.status is not None
+    assert found.status.waiting_for == why.text
+
+
+def test_awake_is_a_fleet_whose_pods_are_all_there_and_take_writes() -> None:
+    def woken(*cases: BookieCase, **changes: Any) -> Hibernation:
+        return decided(seen(cases, WAKING, lifecycle=AWAKE, **changes))
+
+    *others, last = bookies()
+    assert woken(*others, last).status is None
+    assert woken(*others, off(last)).off == {LAST}
+    assert woken(*others, going(last)).off == {LAST}
+    refuses = woken(*others, refusing(last))
+    assert (refuses.state, [one.bookie for one in refuses.resumes]) == (WAKING, [LAST])
+
+
+def test_nobody_who_wakes_waits_for_a_set_that_must_not_be_there() -> None:
+    of = seen(bookies(last=off), WAKING, lifecycle=AWAKE, children=NO_SET)
+    every = fleet.assess(of)
+
+    assert hibernation.decide(of, every, of.pools, {"zone-c"}).status is None
+    assert hibernation.decide(of, every, of.pools).anew == {"ledgers-zone-c"}
+
+
+def test_a_set_that_can_make_no_pod_is_made_as_the_spec_says_and_not_scaled_besides() -> None:
+    of = seen(bookies(last=off), WAKING, lifecycle=AWAKE, children=sets(0), said={"StatefulSet ledgers-zone-c": "no"})
+
+    found = decided(of)
+
+    assert (found.anew, found.scales) == ({"ledgers-zone-c"}, ())
+    anew, other = (Apply({"kind": "StatefulSet", "metadata": {"name": name}}) for name in ("ledgers-zone-c", ALL[0]))
+    gone = DeleteChild("StatefulSet", "ledgers-zone-c", "uid", "1", "it goes")
+    assert [found.may_change(one) for one in (anew, other, gone)] == [True, False, False]
+    assert found.may_change(Apply({"kind": "Service", "metadata": {"name": "ledgers-zone-c"}}))
+    assert hibernation.Hibernation().may_change(gone)
+
+
+@pytest.mark.parametrize(
+    ("state", "has_begun", "is_asleep"),
+    [
+        (None, False, False),
+        (HibernationState.WAITING, False, False),
+        (STOPPING, True, True),
+        (HIBERNATED, True, True),
+        (WAKING, True, False),
+    ],
+)
+def test_what_a_stored_state_says(state: HibernationState | None, has_begun: bool, is_asleep: bool) -> None:
+    status = seen(state=state).cluster.status
+
+    assert (hibernation.has_begun(status), hibernation.is_asleep(status)) == (has_begun, is_asleep)
+
+
+def test_who_is_away_by_himself_was_not_put_to_sleep() -> None:
+    """His StatefulSet runs him."""
+    unasked = decided(seen(bookies(last=off), STOPPING, lifecycle=ASLEEP | {"paused": True}))
+    without_set = decided(seen(bookies(last=off), STOPPING, lifecycle=ASLEEP | {"paused": True}, children=NO_SET))
+
+    assert (unasked.off, without_set.off) == (frozenset(), {LAST})
