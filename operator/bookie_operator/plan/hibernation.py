@@ -23,10 +23,11 @@ from bookie_operator.model import names
 from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.status import BookieClusterStatus, Departure, HibernationState, HibernationStatus
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import doors, formats, gates, rollout, stop_gates, turns
+from bookie_operator.plan import doors, formats, gates, pace, revisions, rollout, stop_gates, turns
 from bookie_operator.plan.actions import Apply, DeleteChild, FlushBookie, ResumeBookie, ScalePool, StopFleet
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed
+from bookie_operator.resources import inputs
 from bookie_operator.resources.common import Manifest
 
 _MESSAGE_MAX = 512
@@ -130,6 +131,11 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], sets: Mapping[str, M
     for one in left:
         yield from _unready(seen, one, sets)
         yield from formats.closed(seen, fleet, one)  # all wake with the newest revision
+    # Nor would canary, windows or soak be asked then.
+    for one in pace.behind(seen, fleet):
+        if one in left and not revisions.waits_for_volumes(seen, one.case):
+            told = inputs.told(revisions.changes(seen, one))
+            yield f"{one.case.name} would wake with another {told}: end the roll-out first, or set the spec back"
 
 
 def _unready(seen: Observation, one: Assessed, sets: Mapping[str, Manifest]) -> Iterator[str]:

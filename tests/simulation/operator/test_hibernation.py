@@ -287,7 +287,7 @@ def test_it_waits_for_a_loss_to_heal_and_says_so(world: World) -> None:
     assert (world.lost_entries(), world.thin_entries()) == ([], [])
 
 
-def test_it_waits_for_the_turn_of_a_roll_out_and_takes_none_itself_meanwhile(world: World) -> None:
+def test_it_waits_for_the_end_of_a_roll_out(world: World) -> None:
     world.edit(rollout=AUTOMATIC)
     operator = world.operator()
     run(world, operator, passes=4)
@@ -295,11 +295,30 @@ def test_it_waits_for_the_turn_of_a_roll_out_and_takes_none_itself_meanwhile(wor
     run(world, operator, passes=2)
     watcher, judge = Watcher(world), Sleepers(world)
 
-    sleep(world, operator, passes=18)
+    sleep(world, operator, passes=60)
 
     assert (watcher.wrong, judge.wrong) == ([], [])
     assert state(world) is HibernationState.HIBERNATED
-    assert len(watcher.stops) == 1, "the turn that was begun ended, and no other began"
+    assert watcher.stops == PODS, "each had its turn"
+
+
+def test_nobody_gets_by_a_sleep_what_only_the_canary_is_to_have(world: World) -> None:
+    """All would wake with it, and at once."""
+    world.boot_epochs = dict.fromkeys(world.cookies, 2)
+    world.edit(rollout=AUTOMATIC | {"canary": {"count": 1, "soakSeconds": 3_600}}, image="bookie:next")
+    run(world, passes=20)
+    began = images(world)
+
+    sleep(world)
+    wake(world)
+
+    assert (images(world), list(began.values()).count("bookie:next")) == (began, 1)
+    sleep(world)
+    assert said(world, "Hibernated")[:2] == ("False", "HibernationWaits")
+    assert "ledgers-zone-a-1 would wake with another spec.image" in said(world, "Hibernated")[2]
+    world.edit(image="bookie:test", rollout=AUTOMATIC)
+    run(world, passes=30)
+    assert state(world) is HibernationState.HIBERNATED
 
 
 def test_a_bookie_that_leaves_does_so_first_and_nobody_begins_to(world: World) -> None:
