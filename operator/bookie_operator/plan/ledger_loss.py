@@ -32,7 +32,8 @@ _SAID_MAX, _NAMED_MAX = 256, 8
 
 def orders(seen: Observation) -> tuple[AcceptLedgerLoss, ...]:
     """Return what to ask for now, after the status is stored: one ledger at most."""
-    if any(seen.now_ms < one.told_ms + one.took_ms for one in seen.ledger_answers.values()):
+    # Either way: what was told by a clock that was set back since must hold up nobody until it is there again.
+    if any(abs(seen.now_ms - one.told_ms) < one.took_ms for one in seen.ledger_answers.values()):
         return ()
     due = [
         (_told_ms(seen, operation, ledger), operation, spec, ledger)

@@ -109,6 +109,8 @@ def test_consent_ends_with_its_time() -> None:
         (answered("7", 59_999) | answered("8", FRESH), None),
         (answered("7", 61_000) | answered("8", 62_000), "8"),
         (answered("7", FRESH, is_done=True), "8"),
+        (answered("7", -5_000, took_ms=1_000) | answered("8", FRESH), "7"),  # a clock was set back since
+        (answered("7", -500, took_ms=1_000) | answered("8", FRESH), None),
         (answered("7", FRESH, took_ms=1_001), None),
         (answered("7", FRESH, took_ms=1_000), "8"),
     ],
