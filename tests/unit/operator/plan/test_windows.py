@@ -74,7 +74,10 @@ CLOSED, OPEN, NEARLY_OVER = window(3 * HOUR_MS), window(-HOUR_MS), window(-HOUR_
         ((CLOSED, OPEN), {}, FIRST),
         ((NEARLY_OVER,), {}, ""),  # 20 minutes are left, and a bookie may take 30
         ((NEARLY_OVER,), {"maxSecondsPerBookie": 1_199}, FIRST),
+        ((NEARLY_OVER,), {"maxSecondsPerBookie": 1_200}, FIRST),
         ((NEARLY_OVER,), {"maxSecondsPerBookie": 1_201}, ""),
+        ((CLOSED | {"timeZone": "Etc/GMT-3"},), {}, FIRST),  # where clocks are three hours ahead it begins now
+        ((OPEN | {"timeZone": "Etc/GMT+3"},), {}, ""),
         ((NEARLY_OVER, window(20 * 60_000)), {}, FIRST),  # the next begins as this one ends
         ((CLOSED,), {"ignoreWindowsUntil": format_time(make.NOW_MS + 1_000)}, FIRST),
         ((CLOSED,), {"ignoreWindowsUntil": format_time(make.NOW_MS)}, ""),
@@ -98,6 +101,13 @@ def test_outside_a_window_nobody_is_stopped_and_the_status_says_until_when() -> 
     reconciling = next(one for one in conditions.of(plan) if one.type == "Reconciling")
     assert (reconciling.is_true, reconciling.reason) == (True, "WaitingForWindow")
     assert plan.requeue_ms == 30_000, "nobody looks every other second until a window opens"
+
+
+def test_a_window_that_is_open_and_too_short_says_when_it_ends() -> None:
+    told = fleet.decide(seen(NEARLY_OVER)).rollout.status.waiting_for or ""
+
+    assert f"the maintenance window ends at {format_time(make.NOW_MS + 20 * 60_000)}" in told
+    assert "no maintenance window is open" in (fleet.decide(seen(CLOSED)).rollout.status.waiting_for or "")
 
 
 def test_what_heals_or_was_begun_or_asked_for_by_name_never_waits() -> None:
