@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from fleet_support import Fleet
@@ -44,7 +46,8 @@ def test_a_fleet_sleeps_and_wakes_and_then_takes_what_was_edited_meanwhile(fleet
     assert "7300" in fleet.types(CONFIG.format(pod=min(awake)))
     assert (fleet.claim_uids(), fleet.incarnations()) == (claims, lives)
     told = fleet.types("kubectl get events.events.k8s.io")
-    assert all(word in told for word in ("HibernationStarted", "HibernationCompleted", "WakingUp", "WokenUp")), told
+    if not os.environ.get("DIES"):  # an operator that dies right after a status never tells its event
+        assert all(word in told for word in ("HibernationStarted", "HibernationCompleted", "WakingUp", "WokenUp")), told
     fleet.edits(config={"flushInterval": None})
 
 
