@@ -6,12 +6,15 @@ mountinfo(5), fields: id, parent, major:minor, root, mount point, options, tags.
 import errno
 import os
 import stat
+from collections.abc import Callable
+from typing import TypeVar
 
 from bookie.base import errors
 from bookie.ports.disk import Mount
 
 # kubelet bind-mounts this file from the node's own disk into every container.
 NODE_FILE = "/etc/hosts"
+T = TypeVar("T")
 # How a file system answers whose disk is dead: the last is EFSCORRUPTED's other name.
 _SILENT = (errno.EIO, errno.EUCLEAN)
 
@@ -43,6 +46,16 @@ def _is_directory(path: str) -> bool:
         return error.errno in _SILENT
 
 
+def _answer(call: Callable[[str], T], path: str) -> T | None:
+    """Return what `call` finds about `path`; None where its disk does not say. Raises OSError for all else."""
+    try:
+        return call(path)
+    except OSError as error:
+        if error.errno in _SILENT:
+            return None
+        raise
+
+
 def _device_of(path: str) -> str:
     device = os.stat(path).st_dev
     return f"{os.major(device)}:{os.minor(device)}"
@@ -62,28 +75,18 @@ def facts_of(directory: str) -> Mount:
     while point not in mounts and point != "/":
         point = os.path.dirname(point)
     device, root, fstype, source = mounts.get(point, ("", "", "", ""))
-    try:
-        facts = os.statvfs(place)
-    except OSError as error:
-        if error.errno not in _SILENT:
-            raise
-        # What the mount table says is so, whether the disk answers or not; without an id nothing is proven.
-        return Mount(directory, exists, point == real, device, "", fstype, root, source, 0, shares_node_disk=False)
-    try:
-        own = _device_of(place)
-    except OSError as error:
-        if error.errno not in _SILENT:
-            raise
-        own = device
+    # What the mount table says is so, whether the disk answers or not; without an id nothing is proven.
+    facts = _answer(os.statvfs, place)
+    own = _answer(_device_of, place) or device
     return Mount(
         path=directory,
         exists=exists,
         is_mount_point=point == real,
         device=device or own,
-        fsid=f"{facts.f_fsid:x}",
+        fsid=f"{facts.f_fsid:x}" if facts is not None else "",
         fstype=fstype,
         root=root,
         source=source,
-        total_bytes=facts.f_blocks * facts.f_frsize,
-        shares_node_disk=os.path.exists(NODE_FILE) and _device_of(NODE_FILE) == own,
+        total_bytes=facts.f_blocks * facts.f_frsize if facts is not None else 0,
+        shares_node_disk=facts is not None and os.path.exists(NODE_FILE) and _device_of(NODE_FILE) == own,
     )
