@@ -36,11 +36,10 @@ def told(seen: Observation, fleet: tuple[Assessed, ...], older: Iterable[Assesse
 
 def there(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> str:
     """Return why `one` would not start with its next program; "" = it would, or nobody knows."""
-    peer = _peer(seen, fleet, one)
-    for mine, other in _pairs(one, peer):
+    for peer, mine, other in _compared(seen, fleet, one):
         if not other.reads(mine.writes):
             return (
-                f"{one.case.name} has written {mine.name} format {mine.writes}, and {_named(peer)}, which runs the"
+                f"{one.case.name} has written {mine.name} format {mine.writes}, and {peer}, which runs the"
                 f" image that it would come back with, reads {_range(other)}: it would not start; set spec.image to"
                 f" a release that reads {mine.name} format {mine.writes}"
             )
@@ -50,14 +49,26 @@ def there(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> str:
 def back(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> str:
     """Return why `one` could not come back from its next program to the one that it runs; "" = it could, or nobody
     knows."""
-    peer = _peer(seen, fleet, one)
-    for mine, other in _pairs(one, peer):
+    for peer, mine, other in _compared(seen, fleet, one):
         if not mine.reads(other.writes):
             return (
-                f"{_named(peer)}, which runs the image that {one.case.name} would come back with, writes {other.name}"
+                f"{peer}, which runs the image that {one.case.name} would come back with, writes {other.name}"
                 f" format {other.writes}, and {one.case.name} reads {_range(mine)} as it is: there is no way back"
             )
     return ""
+
+
+def _compared(
+    seen: Observation, fleet: tuple[Assessed, ...], one: Assessed
+) -> Iterator[tuple[str, DiskFormat, DiskFormat]]:
+    """Yield, of each kind that both name, the peer that speaks for the next program of `one`, what `one` says, and what
+    the peer says."""
+    peer = _peer(seen, fleet, one)
+    if one.case.report is None or peer is None or peer.case.report is None:
+        return
+    others = {other.name: other for other in peer.case.report.formats}
+    named = (mine for mine in one.case.report.formats if mine.name in others)
+    yield from ((peer.case.name, mine, others[mine.name]) for mine in named)
 
 
 def _peer(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> Assessed | None:
@@ -79,19 +90,6 @@ def _peer(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> Asse
 
 def _made(one: Assessed) -> tuple[int, str]:
     return (one.case.pod.created_ms if one.case.pod is not None else 0, one.case.name)
-
-
-def _pairs(one: Assessed, peer: Assessed | None) -> Iterator[tuple[DiskFormat, DiskFormat]]:
-    """Yield what `one` and `peer` say of each kind that both name."""
-    if one.case.report is None or peer is None or peer.case.report is None:
-        return
-    others = {other.name: other for other in peer.case.report.formats}
-    yield from ((mine, others[mine.name]) for mine in one.case.report.formats if mine.name in others)
-
-
-def _named(peer: Assessed | None) -> str:
-    assert peer is not None
-    return peer.case.name
 
 
 def _range(known: DiskFormat) -> str:
