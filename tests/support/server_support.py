@@ -37,6 +37,7 @@ from bookie.wire.messages import (
     StartTlsRequest,
     StartTlsResponse,
 )
+from one_life_support import one_life
 
 STORAGE = StorageOptions(journal_dirs=("/data/journal",), ledger_dirs=("/data/ledgers",))
 LEDGER = LedgerId(7)
@@ -215,11 +216,5 @@ def run(
         await story(asker, store)
         assert asker.slow_reads == 0, "every slow read that began has ended"
 
-    async def director() -> None:
-        node = simulation.node("bookie")
-        world = node.begin()
-        await node.do(on_node(world, node))
-        node.end()
-
-    simulation.run(director())
+    one_life(simulation, on_node)
     return metrics

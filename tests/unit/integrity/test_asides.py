@@ -11,11 +11,13 @@ from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_S
 from bookie.integrity import asides
 from bookie.metadata import paths
+from bookie.ports import World
 from bookie.ports.admin import Aside
 from bookie.ports.metadata_store import ANY_VERSION, MetadataStore
 from bookie.sim.faults import Dials
 from bookie.sim.metadata_store import MetadataFaults, Strike
-from bookie.sim.node import Simulation
+from bookie.sim.node import SimNode, Simulation
+from one_life_support import one_life
 from story_support import story
 
 ROOT, ME = "/ledgers", BookieId("b")
@@ -45,19 +47,12 @@ class Stage:
 def run(tell: Callable[[Stage, MetadataStore], Awaitable[None]], *, lag_ns: int = 0) -> None:
     simulation = Simulation(1, dials=Dials(metadata=MetadataFaults(lag_ns=lag_ns)))
 
-    async def director() -> None:
-        node = simulation.node("bookie")
-        world = node.begin()
+    async def whole(world: World, _: SimNode) -> None:
+        store = await world.metadata_stores.connect("zk+hierarchical://zk:2181/ledgers")
+        await store.create(f"{ROOT}/underreplication", b"", parents=True)
+        await tell(Stage(simulation), store)
 
-        async def whole() -> None:
-            store = await world.metadata_stores.connect("zk+hierarchical://zk:2181/ledgers")
-            await store.create(f"{ROOT}/underreplication", b"", parents=True)
-            await tell(Stage(simulation), store)
-
-        await node.do(whole())
-        node.end()
-
-    simulation.run(director())
+    one_life(simulation, whole)
 
 
 async def told(stage: Stage, order: Aside) -> None:

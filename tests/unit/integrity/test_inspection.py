@@ -26,9 +26,10 @@ from bookie.metadata.position import Position, dump_position
 from bookie.ports import World
 from bookie.ports.admin import Aside, Verdict
 from bookie.ports.metadata_store import MetadataStore
-from bookie.sim.node import Simulation
+from bookie.sim.node import SimNode, Simulation
 from bookie.storage import dirs
 from bookie.storage.options import StorageOptions
+from one_life_support import one_life
 from story_support import story
 
 URI, ROOT, ME = "zk+hierarchical://zk:2181/ledgers", "/ledgers", BookieId("bookie-1")
@@ -79,19 +80,12 @@ class Stage:
 def run(tell: Callable[[Stage], Awaitable[None]]) -> None:
     simulation = Simulation(1)
 
-    async def director() -> None:
-        node = simulation.node("bookie")
-        world = node.begin()
+    async def whole(world: World, _: SimNode) -> None:
+        store = await world.metadata_stores.connect(URI)
+        await format_cluster(store, URI, world.entropy)
+        await tell(Stage(simulation, world, store, await open_ledgers(store, paths.parse_uri(URI))))
 
-        async def whole() -> None:
-            store = await world.metadata_stores.connect(URI)
-            await format_cluster(store, URI, world.entropy)
-            await tell(Stage(simulation, world, store, await open_ledgers(store, paths.parse_uri(URI))))
-
-        await node.do(whole())
-        node.end()
-
-    simulation.run(director())
+    one_life(simulation, whole)
 
 
 # ---- is it new? -----------------------------------------------------------------------------------------------------

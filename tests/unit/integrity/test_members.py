@@ -7,12 +7,14 @@ from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_S
 from bookie.integrity.members import members
 from bookie.metadata import paths
+from bookie.ports import World
 from bookie.ports.admin import Member
 from bookie.ports.metadata_store import MetadataStore
 from bookie.sim.faults import Dials
 from bookie.sim.metadata_store import MetadataFaults
-from bookie.sim.node import Simulation
+from bookie.sim.node import SimNode, Simulation
 from bookie.sim.znodes import Tree
+from one_life_support import one_life
 from story_support import story
 
 ROOT = "/ledgers"
@@ -26,18 +28,11 @@ def make(tree: Tree, nodes: Iterable[str]) -> None:
 def run(tell: Callable[[Tree, MetadataStore], Awaitable[None]], *, lag_ns: int = 0) -> None:
     simulation = Simulation(1, dials=Dials(metadata=MetadataFaults(lag_ns=lag_ns)))
 
-    async def director() -> None:
-        node = simulation.node("bookie")
-        world = node.begin()
+    async def whole(world: World, _: SimNode) -> None:
+        store = await world.metadata_stores.connect("zk+hierarchical://zk:2181/ledgers")
+        await tell(simulation.keeper.tree, store)
 
-        async def whole() -> None:
-            store = await world.metadata_stores.connect("zk+hierarchical://zk:2181/ledgers")
-            await tell(simulation.keeper.tree, store)
-
-        await node.do(whole())
-        node.end()
-
-    simulation.run(director())
+    one_life(simulation, whole)
 
 
 @story(run)

@@ -17,9 +17,10 @@ from bookie.metadata.position import Position, dump_position, load_position
 from bookie.ports import World
 from bookie.ports.metadata_store import Stored
 from bookie.sim.metadata_store import Strike
-from bookie.sim.node import Simulation
+from bookie.sim.node import SimNode, Simulation
 from bookie.storage.journal.batch import JournalPosition
 from bookie.storage.options import StorageOptions
+from one_life_support import one_life
 from story_support import story
 
 ROOT, ME, MINE = "/ledgers", BookieId("b"), "instance-1"
@@ -66,17 +67,10 @@ class Stage:
 def run(tell: Callable[[Stage], Awaitable[None]]) -> None:
     simulation = Simulation(1)
 
-    async def director() -> None:
-        node = simulation.node("bookie")
-        world = node.begin()
+    async def whole(world: World, _: SimNode) -> None:
+        await tell(Stage(simulation, world))
 
-        async def whole() -> None:
-            await tell(Stage(simulation, world))
-
-        await node.do(whole())
-        node.end()
-
-    simulation.run(director())
+    one_life(simulation, whole)
 
 
 def position(
