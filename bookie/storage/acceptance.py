@@ -118,14 +118,16 @@ class Acceptance:
         if is_journaled:
             self.keys_on_the_way[ledger_id] = master_key
             journal = self._journals[ledger_id % len(self._journals)]
-            done = partial(self._key_arrived, ledger_id)
+            done = partial(self._key_arrived, ledger_id, master_key)
             journal.put(journal_format.KEY, ledger_id, journal_format.NO_ENTRY, master_key, done)
         return ledger
 
-    def _key_arrived(self, ledger_id: LedgerId, error: BookieError | None) -> None:
-        """Note that the journal has the key; none follows it, as no ledger is made again under an id before what was
-        put for it is durable. After an error nothing is acknowledged before a checkpoint has it."""
-        del self.keys_on_the_way[ledger_id]
+    def _key_arrived(self, ledger_id: LedgerId, master_key: bytes, error: BookieError | None) -> None:
+        """Note that the journal has the key. Another one follows only an empty one, and is on its way still; no ledger
+        is made again under an id before what was put for it is durable. After an error nothing is acknowledged before a
+        checkpoint has it."""
+        if self.keys_on_the_way.get(ledger_id) == master_key:
+            del self.keys_on_the_way[ledger_id]
 
     def _make_room_for_facts(self, partition: Partition) -> None:
         """Bound the ledgers without a row: none can leave memory before a checkpoint, and a client that may add can

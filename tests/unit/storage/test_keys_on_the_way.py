@@ -71,3 +71,29 @@ async def test_no_second_key_follows_one_that_is_on_the_way(bench: Bench) -> Non
         await bench.put_all(store, 7, [0], key=OTHER_KEY)
 
     await bench.life(first, end=ProcessEnd.POWER_CUT)
+
+
+@pytest.mark.parametrize("journal_write_data", [True, False])
+def test_a_key_that_follows_an_empty_one_ends_no_bookie_and_counts(*, journal_write_data: bool) -> None:
+    """Two adds in one packet, from anybody: the second gives the ledger of the first its key."""
+
+    async def tell(bench: Bench) -> None:
+        async def first(store: EntryStore) -> None:
+            done = [put(store, 7, 0, key=b""), put(store, 7, 1)]
+            assert store._keys_on_the_way == {L: KEY}
+            for one in done:
+                await bench.settle(one)
+            assert store._keys_on_the_way == {}
+            await bench.put_all(store, 7, [2])
+
+        async def second(store: EntryStore) -> None:
+            facts = store.facts(L)
+            assert facts is not None
+            assert facts.master_key == KEY
+            with pytest.raises(errors.Unauthorized):
+                put(store, 7, 3, key=OTHER_KEY)
+
+        await bench.life(first, end=ProcessEnd.POWER_CUT)
+        await bench.life(second)
+
+    run(tell, journal_write_data=journal_write_data, unjournaled_flush_interval_ms=3_600_000)
