@@ -6,9 +6,10 @@ It comes first in its folder, on a fleet of its own, and leaves that fleet as th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ import wait_support
 from fleet_kubernetes import READY_TIMEOUT_S, KubernetesStage
 from fleet_support import Fleet
 from kube_talk import step
+from scenario_support import as_the_operator_lives
 from stage_support import LOGS
 
 pytestmark = pytest.mark.cluster
@@ -76,10 +78,24 @@ def is_calm(fleet: Fleet) -> bool:
     return words == {"Ready": "True", "Degraded": "False", "Stalled": "False"} and is_told
 
 
-def test_an_upgrade_of_the_operator_restarts_nobody_and_the_next_edit_rolls_each_once(before: Fleet) -> None:
+@pytest.fixture
+def upgrades(request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
+    """Upgrades the operator; the new one lives as the scenario says."""
+    with contextlib.ExitStack() as until_the_end:
+
+        def upgrade() -> None:
+            kube_setup.install_operator()
+            until_the_end.enter_context(as_the_operator_lives(request))
+
+        yield upgrade
+
+
+def test_an_upgrade_of_the_operator_restarts_nobody_and_the_next_edit_rolls_each_once(
+    before: Fleet, upgrades: Callable[[], None]
+) -> None:
     with before.writing():
         pods, epoch = before.uids(), before.status()["operator"]["epoch"]
-        kube_setup.install_operator()
+        upgrades()
         deployed = kube_tools.kubectl("--namespace", kube_setup.OPERATOR_NAMESPACE, "get", "pods", "-o",
                                       "jsonpath={.items[*].spec.containers[0].image}")  # fmt: skip
         assert kube_load.name_in_cluster(kube_images.BOOKIE_IMAGE) in deployed

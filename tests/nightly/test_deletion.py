@@ -10,7 +10,7 @@ import pytest
 
 from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet, operator_away
-from scenario_support import own_fleet
+from scenario_support import as_the_operator_lives, own_fleet
 
 pytestmark = pytest.mark.cluster
 
@@ -34,11 +34,13 @@ def second_word(fleet: Fleet) -> str:
     return str(command)
 
 
-def test_data_goes_with_the_resource_only_when_it_was_said_twice(own: Fleet, person: Fleet) -> None:
+def test_data_goes_with_the_resource_only_when_it_was_said_twice(
+    own: Fleet, person: Fleet, request: pytest.FixtureRequest
+) -> None:
     fleet = own
     fleet.settled()
     claims, lives, others = fleet.claim_uids(), fleet.incarnations(), person.claim_uids()
-    with fleet.writing():
+    with as_the_operator_lives(request), fleet.writing():
         fleet.edits(lifecycle={"deletionPolicy": "Delete"})
         command = second_word(fleet)
         told = deletion(fleet)

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +28,25 @@ def under_writers(fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Flee
     """The fleet under writers; the verdict after the scenario. For a fixture to yield from."""
     fleet.settled()
     spec = fleet.resource()["spec"]
-    with _operator(request) as deaths, fleet.writing():
+    with as_the_operator_lives(request), fleet.writing():
         yield fleet
         if request.node.stash.get(FAILED, True):
             fleet.puts_back(spec)  # or the scenarios to come would fail because of this one
         else:
             fleet.settled()
-        if deaths is not None:
-            print(f"{request.node.name}: the operator died {deaths()} times (since its pod last moved)")
 
 
-def _operator(request: pytest.FixtureRequest) -> contextlib.AbstractContextManager[Callable[[], int] | None]:
+@contextlib.contextmanager
+def as_the_operator_lives(request: pytest.FixtureRequest) -> Iterator[None]:
     """The operator of a scenario: as it is, or (`DIES=1`) one that dies after every write of the scenario, unless that
     needs one that lives, or one that stays on its node."""
     lives = request.node.get_closest_marker("operator_lives") or "beside_zookeeper" in request.fixturenames
-    return dying_after_every_write() if os.environ.get("DIES") and not lives else contextlib.nullcontext()
+    if lives or not os.environ.get("DIES"):
+        yield
+        return
+    with dying_after_every_write() as deaths:
+        yield
+        print(f"{request.node.name}: the operator died {deaths()} times (since its pod last moved)")
 
 
 @contextlib.contextmanager
