@@ -253,6 +253,12 @@ def test_a_year_under_writers_loses_nothing(year: Year) -> None:
     year.settles()
     assert year.uids() == stayed, "neither the retired zone nor the upgrade restarts a bookie that stays"
 
+    lives, lost_one = year.stage.incarnations(), f"{CLUSTER}-zone-a-0"
+    year.does(pages_support.block("docs/OPERATIONS.md", "December: a disk is lost"))
+    year.settles()
+    assert year.stage.incarnations() == lives | {lost_one: lives[lost_one] + 1}
+    assert {name for name, uid in year.uids().items() if stayed[name] != uid} == {lost_one}
+
     year.writers.stop_writing()
     verdict = proof.nothing_lost(year.writers.ask("verify", "--json"))
     assert verdict.holds, verdict.seen
