@@ -4,8 +4,10 @@ Its container runs it in a loop in which each life ends without warning right af
 to a bookie (`BOOKIE_OPERATOR_CRASH_AFTER`). A life begins with a status, in which its lease's new epoch stands, unless
 there are claims to mark; so lives of one write die between a promise and its deed, those of two between a deed and the
 next promise: between any two writes that a heal consists of. A bookie that stops in an orderly way needs lives of
-three: each life hears from it anew, after its own status, that it has flushed, before it deletes its pod. The loop
-stands in for the kubelet, whose back-off between restarts would only make a test longer.
+three: each life hears from it anew, after its own status, that it has flushed, before it deletes its pod. A status
+that says that a bookie may be evicted needs lives of five: a new leader shuts the budget, says so, has the bookie
+flush, opens the budget, and says so. The loop stands in for the kubelet, whose back-off between restarts would only
+make a test longer.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ done
 
 
 @contextlib.contextmanager
-def dying_after_every_write(*, writes_max: int = 4) -> Iterator[Callable[[], int]]:
+def dying_after_every_write(*, writes_max: int = 5) -> Iterator[Callable[[], int]]:
     """While the body runs, the operator dies so; gives how often it did."""
     container: dict[str, Any] = {
         "name": "operator",
