@@ -24,9 +24,14 @@ FIELDS: Mapping[str, str] = {
 }
 
 
+def keys(case: BookieCase) -> frozenset[str]:
+    """Return the bookie's names of what it takes as it runs; none while it says nothing."""
+    return frozenset(_in_force(case))
+
+
 def takes(case: BookieCase) -> frozenset[str]:
-    """Return the fields of the spec that this bookie takes as it runs; none while it says nothing."""
-    return frozenset(FIELDS[key] for key in _in_force(case))
+    """Return the fields of the spec of those."""
+    return frozenset(FIELDS[key] for key in keys(case))
 
 
 def lacks(spec: BookieClusterSpec, case: BookieCase) -> Mapping[str, str]:

@@ -84,11 +84,16 @@ def is_same_pod(seen: Observation, case: BookieCase) -> bool:
     """Return True when the bookie's pod is of an older revision than its StatefulSet's, and another pod would be as
     it is: what the user changed reaches none (the Secret of TLS that is switched off, a default said aloud), and stands
     in the operator's notes alone (spec/operator.md#Q14)."""
+    return _is_same(seen, case)
+
+
+def _is_same(seen: Observation, case: BookieCase, but: frozenset[str] = frozenset()) -> bool:
+    """Return what `is_same_pod` does; settings of the names `but` may be others."""
     newest = _newest(seen, case)
     if case.pod is None or not newest or newest == case.pod.revision or seen.cluster.withheld.get(case.pool):
         return False
-    before, after = seen.templates.get(case.pod.revision), seen.templates.get(newest)
-    return bool(before) and bool(after) and _without_notes(before or {}) == _without_notes(after or {})
+    before, after = seen.templates.get(case.pod.revision) or {}, seen.templates.get(newest) or {}
+    return bool(before) and bool(after) and _rendered(seen, before, but) == _rendered(seen, after, but)
 
 
 def image(seen: Observation, case: BookieCase) -> str:
@@ -111,10 +116,20 @@ def _container(template: Manifest) -> Manifest | None:
     return next((one for one in found if one.get("name") == names.CONTAINER), None)
 
 
-def _without_notes(template: Manifest) -> Manifest:
-    metadata = template.get("metadata") or {}
+def _rendered(seen: Observation, template: Manifest, but: frozenset[str]) -> Manifest:
+    """Return what the pods of a template are without the operator's notes, with the lines of their settings, those of
+    the names `but` left out, in the place of the ConfigMap's name."""
+    metadata, pod = template.get("metadata") or {}, template.get("spec") or {}
     annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in _NOTES}
-    return template | {"metadata": metadata | {"annotations": annotations}}
+    volumes = [_with_lines(seen, one, but) for one in pod.get("volumes") or ()]
+    return template | {"metadata": metadata | {"annotations": annotations}, "spec": pod | {"volumes": volumes}}
+
+
+def _with_lines(seen: Observation, volume: Manifest, but: frozenset[str]) -> Manifest:
+    lines = _lines(seen, volume)
+    if lines is None:
+        return volume
+    return volume | {"configMap": [one for one in lines if one.partition("=")[0] not in but]}
 
 
 def taken_live(seen: Observation, case: BookieCase) -> tuple[str, ...]:
@@ -172,7 +187,10 @@ def _changed(seen: Observation, case: BookieCase) -> set[str]:
     spec, zone = seen.cluster.spec.of(case.pool), _zone(seen, case)
     if case.pod.inputs == inputs.digest(spec, zone) or is_same_pod(seen, case):
         return set()
-    return set(inputs.changed(case.pod.said, spec, zone)) - set(_of_other_claims(seen, case))
+    found = set(inputs.changed(case.pod.said, spec, zone)) - set(_of_other_claims(seen, case))
+    taken = found & live_settings.takes(case)
+    # Whatever else was changed may reach no pod, beside what the bookie takes as it runs.
+    return taken if taken and _is_same(seen, case, live_settings.keys(case)) else found
 
 
 def _zone(seen: Observation, case: BookieCase) -> Zone | None:
@@ -218,9 +236,11 @@ def _lacking(seen: Observation, pool: str, template: Manifest) -> Iterator[str]:
 
 def _settings(seen: Observation, pod: Manifest) -> list[str] | None:
     """Return the lines of settings that a pod of this spec reads; None when nobody has them any more."""
-    for volume in pod.get("volumes") or ():
-        name = str((volume.get("configMap") or {}).get("name"))
-        data = (seen.children.get(("ConfigMap", name)) or {}).get("data") or {}
-        if names.SETTINGS_FILE in data:
-            return str(data[names.SETTINGS_FILE]).splitlines()
-    return None
+    return next((lines for one in pod.get("volumes") or () if (lines := _lines(seen, one)) is not None), None)
+
+
+def _lines(seen: Observation, volume: Manifest) -> list[str] | None:
+    """Return the lines of settings of a pod's volume; None when it has none, or nobody has them any more."""
+    name = str((volume.get("configMap") or {}).get("name"))
+    data = (seen.children.get(("ConfigMap", name)) or {}).get("data") or {}
+    return str(data[names.SETTINGS_FILE]).splitlines() if names.SETTINGS_FILE in data else None

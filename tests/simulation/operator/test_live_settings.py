@@ -99,6 +99,27 @@ def test_beside_a_setting_that_needs_a_restart_each_goes_its_way(fleet: World) -
     assert (watcher.stops[:1], watcher.wrong, fleet.wrong) == (PODS[:1], [], [])
 
 
+NO_BOOKIE_READS: dict[str, object] = {"security": {"tls": {"mode": "Disabled", "secretName": "later"}}}
+TAKEN: dict[str, object] = {"config": {"logLevel": "DEBUG"}}
+
+
+@pytest.mark.parametrize(("first", "then"), [(TAKEN, NO_BOOKIE_READS), (NO_BOOKIE_READS, TAKEN)])
+def test_beside_a_field_that_no_bookie_reads_nobody_restarts_for_what_it_took(
+    fleet: World, first: dict[str, object], then: dict[str, object]
+) -> None:
+    watcher = Watcher(fleet)
+
+    for edit in (first, then):
+        fleet.edit(**edit)
+        run(fleet, passes=6)
+
+    assert watcher.stops == []
+    assert in_force(fleet, "logLevel") == {"DEBUG"}
+    assert taken(fleet) == {("spec.config.logLevel",)}
+    assert restart_for(fleet) == set()
+    assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
+
+
 @pytest.mark.parametrize(
     "pause", [{"lifecycle": {"paused": True, "terminationGrace": "2m"}}, {"rollout": {"paused": True}}]
 )
