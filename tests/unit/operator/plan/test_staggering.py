@@ -8,7 +8,9 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Member
 from bookie_operator.evidence.facts import BookieCase
+from bookie_operator.model import names
 from bookie_operator.model.status import BookieClusterStatus, FailedRollout, RolloutStatus, RolloutStep
+from bookie_operator.model.values import format_time
 from bookie_operator.plan import fleet, staggering
 from bookie_operator.plan.actions import StopBookie
 from bookie_operator.plan.observation import Contender, Observation
@@ -17,6 +19,7 @@ from bookie_operator.status import render
 FIRST = "ledgers-zone-a-0"
 SINCE = "2027-01-15T07:00:00Z"
 HOUR_MS = 3_600_000
+STEP = RolloutStep(bookie="zoo-a-0", pod_uid="pod-1", begun_at=SINCE)
 
 
 def bookies() -> tuple[BookieCase, ...]:
@@ -92,6 +95,27 @@ def test_who_waits_says_for_whom_and_in_whose_words() -> None:
     )
 
 
+def test_who_has_the_turn_is_named_before_who_only_asks_and_no_more_are_named_than_matter() -> None:
+    asks, has_turn = other("a"), other("zoo", since=SINCE)
+    first = "1 clusters at a time roll out, and others come first: data/zoo has its turn since 2027-01-15T07:00:00Z"
+
+    assert staggering.closed(seen(asks, has_turn)) == first
+    assert staggering.closed(seen(asks, has_turn, most=2)) == (
+        "2 clusters at a time roll out, and others come first: data/zoo has its turn since 2027-01-15T07:00:00Z;"
+        " data/a asks too"
+    )
+
+
+def test_a_cluster_of_whose_roll_out_nothing_is_stored_has_to_ask_first() -> None:
+    situation = seen()
+    status = situation.cluster.status.model_copy(update={"rollout": None})
+    new = replace(situation, cluster=replace(situation.cluster, status=status))
+
+    assert staggering.closed(new) == "it asks for the turn among the clusters of this operator"
+    assert staggering.remembered(new, rollout(step=STEP), is_going_on=True).turn_since == format_time(make.NOW_MS)
+    assert staggering.remembered(new, rollout(), is_going_on=True).turn_since is None
+
+
 def test_who_cannot_list_the_others_stops_nobody() -> None:
     assert stopped(replace(seen(), others_problem="forbidden")) == ""
 
@@ -117,6 +141,33 @@ def test_a_cluster_that_went_back_keeps_its_turn_or_the_next_one_would_fail_of_t
     assert (told.since, told.waits_for) == (SINCE, failed.message)
 
 
+def test_a_turn_is_kept_between_two_bookies_and_given_on_by_who_rests() -> None:
+    has_turn = seen(known=rollout(turn_since=SINCE))
+    asks = seen()
+
+    def kept(situation: Observation, **status: Any) -> str | None:
+        return staggering.remembered(situation, rollout(**status), is_going_on=True).turn_since
+
+    assert kept(has_turn) == SINCE
+    assert kept(asks) is None, "it has not begun"
+    assert kept(has_turn, window_opens_at=SINCE) is None
+    assert kept(seen(known=rollout(turn_since=SINCE), paused=True)) is None
+    stopped_by_hand = replace(has_turn, cluster=make.cluster(has_turn.cluster.status, lifecycle={"paused": True}))
+    assert kept(stopped_by_hand) is None
+    waiting = staggering.remembered(has_turn, rollout(), is_going_on=True, is_waiting=True)
+    assert waiting.turn_since is None
+
+
+@pytest.mark.parametrize("step", [{"step": STEP}, {}], ids=["a pod", "a bookie that drains"])
+def test_a_turn_begins_with_the_first_bookie_and_outlasts_a_pause_in_the_middle_of_it(step: dict[str, Any]) -> None:
+    is_begun = not step
+    new = staggering.remembered(seen(), rollout(**step), is_going_on=True, is_begun=is_begun)
+    paused = seen(known=rollout(turn_since=SINCE), paused=True)
+
+    assert new.turn_since == format_time(make.NOW_MS)
+    assert staggering.remembered(paused, rollout(**step), is_going_on=True, is_begun=is_begun).turn_since == SINCE
+
+
 def current(one: BookieCase) -> BookieCase:
     assert one.pod is not None
     return replace(one, pod=replace(one.pod, revision="rev-1"))
@@ -131,9 +182,6 @@ def test_nobody_waits_for_a_cluster_that_waits_itself() -> None:
     status = fleet.decide(replace(seen(), bookies=(unable, *rest))).rollout.status
 
     assert (status.asks_for_turn, status.turn_since) == (False, None)
-
-
-STEP = RolloutStep(bookie="zoo-a-0", pod_uid="pod-1", begun_at=SINCE)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +209,23 @@ def test_what_a_stored_status_says_of_a_cluster(
     assert (found.since if found is not None else None) == wanted
     gone = manifest | {"metadata": {"name": "zoo", "deletionTimestamp": SINCE}}
     assert staggering.contenders([gone]) == ()
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_canary"), [(None, False), ({names.LABEL_CANARY: "true"}, True), ({names.LABEL_CANARY: "no"}, False)]
+)
+def test_others_are_known_by_namespace_and_name_and_canaries_by_their_label(
+    labels: dict[str, str] | None, is_canary: bool
+) -> None:
+    status = BookieClusterStatus(rollout=rollout(asks_for_turn=True, waiting_for="soaking")).dump()
+    metadata = {"namespace": "data", "name": "zoo", "labels": labels}
+
+    (told,) = staggering.contenders([{"metadata": metadata, "spec": {}, "status": status}])
+
+    assert told == Contender("data", "zoo", is_canary=is_canary, waits_for="soaking")
+    status = BookieClusterStatus(rollout=rollout(asks_for_turn=True)).dump()
+    (told,) = staggering.contenders([{"metadata": {"name": "zoo"}, "status": status}])
+    assert told == Contender("", "zoo")
 
 
 def test_nobody_waits_for_a_cluster_whose_spec_is_refused() -> None:
