@@ -87,6 +87,57 @@ def test_two_volumes_of_one_cluster_never_have_one_claim() -> None:
         clusters.parse(manifest)
 
 
+def test_each_claim_of_two_volumes_is_told_once_and_no_other() -> None:
+    volumes = [{"name": "v", "size": "1Gi"}, {"name": "w", "size": "1Gi"}]
+    more = [{"name": f"{name}-ledgers", "size": "1Gi"} for name in "wv"]
+    manifest = cluster("ledgers", ("b", "ledgers-b"))
+    manifest["spec"]["storage"] = {"journal": {"volumes": more}, "ledgers": {"volumes": volumes}, "index": None}
+
+    told = collisions.within(manifest)
+
+    names = [f"{name}-ledgers-ledgers-b-0" for name in "vw"]
+    assert told == tuple(
+        f"spec.zones (or pools) and spec.storage: two volumes would have the claim {name}: rename a volume or a zone"
+        for name in names
+    )
+    assert collisions.within(cluster("ledgers", ("b", "ledgers-b"))) == ()
+
+
+def test_the_first_name_is_told_of_several() -> None:
+    mine, other = cluster("a-x", ("c", "b")), cluster("a", ("x-c", "x-b"), created=OLD)
+    left = [claim(f"data-a-x-{zone}-0", "a") for zone in "cb"]
+
+    assert "would use StatefulSet a-x-b, and" in collisions.find(mine, [other], ())
+    assert "would use claim data-a-x-b-0, and" in collisions.find(mine, (), left)
+    assert "would use claim data-a-x-b-0, and" in collisions.find(
+        cluster("a-x", ("c", "b")), [cluster("x", ("c", "b"), volume="data-a", created=OLD)], ()
+    )
+
+
+def test_pools_count_as_zones_do_each_with_its_own_volumes() -> None:
+    mine, other = cluster("a-x", ()), cluster("a", (), created=OLD)
+    mine["spec"]["pools"] = [{"name": "b"}]
+    other["spec"]["pools"] = [{"name": "x-b"}]
+    assert "StatefulSet a-x-b" in collisions.find(mine, [other], ())
+
+    own = {"ledgers": {"volumes": [{"name": "own", "size": "1Gi"}]}}
+    mine["spec"]["pools"] = [{"name": "b", "storage": own}]
+    assert "claim own-a-x-b-0" in collisions.find(mine, (), [claim("own-a-x-b-0", "a")])
+    assert collisions.find(mine, (), [claim("data-a-x-b-0", "a")]) == "", "its pool has other volumes"
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"zones": [{"name": "b"}], "storage": None}])
+def test_a_resource_that_says_next_to_nothing_is_compared_by_what_it_says(spec: Any) -> None:
+    """A spec that is refused today may have had bookies yesterday."""
+    bare = {"metadata": {"name": "a-x", "creationTimestamp": None, "uid": None}, "spec": spec}
+    made_by_hand = {"metadata": {"name": "data-a-x-b-0", "labels": None}}
+
+    assert collisions.within(bare) == ()
+    assert collisions.find(bare, [cluster("a", ("x-b", "x-default"))], [made_by_hand]) == ""
+    told = collisions.find(cluster("a", ("x-b", "x-default")), [bare], [made_by_hand])
+    assert told.startswith("this BookieCluster would use StatefulSet a-x-")
+
+
 def test_who_has_the_claims_keeps_the_names_though_its_resource_is_the_younger_one() -> None:
     again, waits = cluster("a", ("x-b",)), cluster("a-x", ("b",), created=OLD)
     claims = [claim("data-a-x-b-0", "a")]

@@ -54,6 +54,33 @@ def test_a_claim_is_replaced_once(created_ms: int, uid: str, known: "tuple[str, 
     assert replacing.is_asked_of(operation, case(created_ms=created_ms, uid=uid)) is is_asked
 
 
+def volume(created_ms: int | None, uid: str = "old", name: str = "ledgers") -> VolumeCase:
+    """A volume whose claim is this old; None: it has no claim."""
+    claim = ClaimFacts(f"{name}-{A}", uid, created_ms) if created_ms is not None else None
+    return VolumeCase(name, "ledgers", False, False, f"{name}-{A}", claim=claim)
+
+
+@pytest.mark.parametrize(
+    ("volumes", "is_asked"),
+    [
+        (
+            (volume(ASKED_MS - 1), volume(ASKED_MS + 1_000, name="index")),
+            True,
+        ),  # one is made anew, the other is not yet
+        ((volume(ASKED_MS + 1_000), volume(None, name="index")), False),
+        ((volume(None), volume(ASKED_MS - 1, name="index")), True),
+        ((volume(None),), False),
+    ],
+)
+def test_a_bookie_is_replaced_while_one_of_its_claims_is_of_before(
+    volumes: "tuple[VolumeCase, ...]", *, is_asked: bool
+) -> None:
+    one = replace(case(), volumes=volumes)
+
+    assert replacing.is_asked_of(asks(), one) is is_asked
+    assert named(asks(), cases=(one,)) == ((A,) if is_asked else ())
+
+
 def test_names_come_in_the_order_of_creation_and_only_what_is_in_force_counts() -> None:
     late, early = asks("late", A, ASKED_MS), asks("early", B, ASKED_MS - 500)
     over = asks("over", C, phase=OperationPhase.COMPLETE)
@@ -66,6 +93,8 @@ def test_names_come_in_the_order_of_creation_and_only_what_is_in_force_counts() 
     assert named(begun, cases=(case(C, created_ms=old),)) == (C,)
     assert named(make.operation(bookie=A)) == (), "a Restart replaces nobody"
     assert named(late, cases=(case(A, is_desired=False),)) == ()
+    assert named(late, cases=(case(A, is_ours=False),)) == (), "another cluster's bookie"
+    assert named(late, early, asks("again", A, ASKED_MS + 1)) == (B, A), "each once"
 
 
 def test_a_pause_takes_nothing_back() -> None:
@@ -116,7 +145,80 @@ def test_from_its_drain_on_it_runs_and_is_never_called_complete(state: Departure
     young = asks(created_ms=0)
     one = assessed(A, state, is_leaving=True, is_rebuilt=True)
 
-    assert said(one, operation=young)[0] is OperationPhase.RUNNING
+    assert said(one, operation=young) == (OperationPhase.RUNNING, f"the bookie is {state.value}")
+
+
+def leaves(state: Departure, *, rebuilds: bool = True, **leaving: Any) -> Assessed:
+    """A, on its way to come back as a new bookie, or for good."""
+    one = assessed(A, state, rebuilds=rebuilds, is_leaving=True, is_rebuilt=rebuilds)
+    assert one.leaving is not None
+    return replace(one, leaving=one.leaving.model_copy(update=leaving))
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (leaves(Departure.DRAINING, ledgers_total=9, ledgers_left=4), "Draining, 4 of 9 ledgers left"),
+        (
+            leaves(Departure.DRAINING, ledgers_total=9, ledgers_left=4, minutes_left=0),
+            "Draining, 4 of 9 ledgers left, about 0 minutes",
+        ),
+        (leaves(Departure.DRAINING, minutes_left=3), "Draining"),
+        (leaves(Departure.DRAINED, ledgers_total=9), "Drained"),
+        (leaves(Departure.DRAINED, waiting_for="a second look"), "Drained; waits for: a second look"),
+    ],
+)
+def test_how_far_it_is_is_told_in_ledgers_and_minutes_while_it_drains(one: Assessed, words: str) -> None:
+    assert said(one) == (OperationPhase.RUNNING, f"the bookie is {words}")
+
+
+def test_who_leaves_for_good_is_not_told_as_being_replaced() -> None:
+    for_good = leaves(Departure.DRAINING, rebuilds=False)
+
+    assert said(for_good) == (OperationPhase.QUEUED, f"{A} leaves for good: the spec asks for fewer bookies")
+
+
+def test_who_waits_to_be_retired_says_for_what() -> None:
+    operation = make.operation("out", bookie=A, type="Retire", created_ms=make.NOW_MS)
+    waits = leaves(Departure.LEAVING, rebuilds=False, waiting_for="a window")
+
+    assert said(waits, operation=operation) == (OperationPhase.QUEUED, "waits for: a window")
+
+
+def test_nobody_in_the_way_is_told_as_the_next_pass() -> None:
+    back = replace(leaves(Departure.LEAVING), case=assessed().case)  # its leaving was taken back
+    mate = assessed(B, Departure.FORGOTTEN)  # it comes back
+
+    for one in (assessed(), back, leaves(Departure.LEAVING), assessed(is_leaving=True, is_rebuilt=True)):
+        assert said(one) == (OperationPhase.QUEUED, "waits for: the next pass")
+    assert said(assessed(is_leaving=True, is_rebuilt=True), mate)[1].startswith(f"waits for: {B} leaves first")
+    assert said(back, mate)[1].startswith(f"waits for: {B} leaves first")
+    assert said(back, assessed(B, is_leaving=True))[1].startswith(f"waits for: {B} leaves first")
+    assert said(back, assessed(B)) == (OperationPhase.QUEUED, "waits for: the next pass")
+
+
+def test_a_replacement_does_not_begin_when_another_of_its_zone_leaves_for_good() -> None:
+    """That is what a retirement waits for: a replacement may expire meanwhile."""
+    mate = assessed("ledgers-zone-a-1", Departure.DRAINING, rebuilds=False, is_leaving=True)
+
+    assert said(assessed(), mate)[0] is OperationPhase.QUEUED
+
+
+@pytest.mark.parametrize(
+    "mate",
+    [
+        assessed("ledgers-zone-b-0", Departure.DRAINING, rebuilds=False, is_leaving=True),
+        assessed("ledgers-zone-a-1", Departure.DRAINING, is_leaving=True, is_rebuilt=True),
+        assessed("ledgers-zone-a-1", Departure.DRAINING, rebuilds=False),
+        assessed("ledgers-zone-a-1", Departure.LEAVING, rebuilds=False, is_leaving=True),
+        assessed("ledgers-zone-a-1", None, is_leaving=True),
+    ],
+    ids=["of another zone", "to come back", "taken back", "not begun", "not told to leave"],
+)
+def test_a_retirement_has_begun_only_with_the_one_that_leaves_for_it(mate: Assessed) -> None:
+    operation = make.operation("out", bookie=A, type="Retire", created_ms=make.NOW_MS)
+
+    assert said(assessed(), mate, operation=operation)[0] is OperationPhase.QUEUED
 
 
 def test_it_is_complete_in_service_alone() -> None:
@@ -141,7 +243,8 @@ def test_who_is_to_be_retired_is_told_in_order_and_a_pause_takes_nothing_back() 
     expired = make.operation("expired", bookie=C, type="Retire", created_ms=make.NOW_MS - 25 * 3_600_000)
     paused = make.cluster(lifecycle={"paused": True})
 
-    assert replacing.to_retire(paused, (late, early, over, expired, asks()), make.NOW_MS) == (B, A)
+    swap = asks("swap", C)
+    assert replacing.to_retire(paused, (late, early, over, expired, swap), make.NOW_MS) == (B, A)
     assert named(late, early) == (B, A), "where the spec asks for as many, both are replaced"
 
 

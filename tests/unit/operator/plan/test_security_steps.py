@@ -42,12 +42,30 @@ def test_any_other_mode_is_made_as_it_is_said(mode: str) -> None:
     assert security_steps.between(told) is told
 
 
-def test_a_pod_without_notes_or_with_ones_that_cannot_be_read_holds_nothing_up() -> None:
+def test_a_pod_without_notes_and_a_bookie_without_a_pod_hold_nothing_up() -> None:
     unnoted = seen("Required", None, inputs="")
+    away = seen("Required")
+    away = replace(away, bookies=(replace(away.bookies[0], pod=None),))
+
+    assert security_steps.between(unnoted) is unnoted
+    assert security_steps.between(away) is away
+
+
+@pytest.mark.parametrize("said", ["{", "[]", "null", ""])
+def test_a_pod_whose_notes_cannot_be_read_holds_nothing_up(said: str) -> None:
     torn = seen("Required", None)
     pod = torn.bookies[0].pod
     assert pod is not None
-    torn = replace(torn, bookies=(replace(torn.bookies[0], pod=replace(pod, said="{")),))
+    torn = replace(torn, bookies=(replace(torn.bookies[0], pod=replace(pod, said=said)),))
 
-    assert security_steps.between(unnoted) is unnoted
     assert security_steps.between(torn) is torn
+
+
+def test_who_is_waited_for_is_named_and_only_while_required_is_asked_for() -> None:
+    asked, other = seen("Required", "permissive", None, None), seen("Permissive", None)
+
+    assert security_steps.waits_for(asked.cluster.spec, "tls", asked.bookies) == (
+        "ledgers-zone-a-1",
+        "ledgers-zone-b-0",
+    )
+    assert security_steps.waits_for(other.cluster.spec, "tls", other.bookies) == ()
