@@ -75,6 +75,9 @@ def _judge(mount: Mount, *, shared_ok: bool, pod_uid: str) -> tuple[MountProof, 
             MountProof.SUSPECT,
             f"{mount.path} has file system {mount.fstype!r}, not one of {', '.join(FILE_SYSTEMS)}",
         )
+    if mount.is_silent:
+        # Last of all: what is not mounted, or is another's, is told by the table of mounts, which needs no disk.
+        return MountProof.SILENT, f"{mount.path} is mounted, and its disk does not answer (statfs)"
     if not mount.fsid:
         return MountProof.SUSPECT, f"{mount.path}: the kernel gives no file system id"
     return MountProof.PROVEN, ""

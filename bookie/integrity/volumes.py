@@ -18,6 +18,7 @@ from bookie.metadata.cookie import Cookie, IncarnationRecord
 from bookie.metadata.paths import MetadataUri
 from bookie.ports import World
 from bookie.ports.admin import Contents, MountReport, Sentinel, VolumeReport
+from bookie.ports.disk import Mount
 from bookie.storage.options import StorageOptions
 
 JOURNAL, LEDGERS, INDEX = "journal", "ledgers", "index"
@@ -67,12 +68,17 @@ async def inspect(
     """Return the reports on all configured volumes, in their order. One that cannot be read is UNREADABLE: what is on
     it is not known (spec/operator.md#V14). Raises OutOfResources, which is no word about a disk."""
     volumes = configured(storage)
-    proofs = [await _mount(world, volume, options) for volume in volumes]
+    facts = [await world.disk.mount(volume.path) for volume in volumes]
+    proofs = [_proven(world, volume, one, options) for volume, one in zip(volumes, facts, strict=True)]
     if options.volume_proof == KUBERNETES and options.mount_settle_ms:
         await world.clock.sleep_until(world.clock.monotonic_ns() + options.mount_settle_ms * NS_PER_MS)
-        again = [await _mount(world, volume, options) for volume in volumes]
+        facts = [await world.disk.mount(volume.path) for volume in volumes]
+        again = [_proven(world, volume, one, options) for volume, one in zip(volumes, facts, strict=True)]
         proofs = [mounts.settled(one, two) for one, two in zip(proofs, again, strict=True)]
-    found = [await _look(world, volume, proof, expected) for volume, proof in zip(volumes, proofs, strict=True)]
+    found = [
+        await _look(world, volume, proof, expected, is_silent=one.is_silent)
+        for volume, proof, one in zip(volumes, proofs, facts, strict=True)
+    ]
     if expected.added:
         answering = [one for one, report in zip(volumes, found, strict=True) if not is_unreadable(report)]
         cookies = [await _cookie(world, volume) for volume in answering]
@@ -135,17 +141,19 @@ async def _names_in(world: World, volume: ConfiguredVolume) -> list[str]:
     return [] if is_empty else names
 
 
-async def _mount(world: World, volume: ConfiguredVolume, options: IntegrityOptions) -> MountReport:
-    facts = await world.disk.mount(volume.path)
+def _proven(world: World, volume: ConfiguredVolume, facts: Mount, options: IntegrityOptions) -> MountReport:
     shared_ok = volume.path in options.shared_filesystem_ok
     checks = options.volume_proof == KUBERNETES
     return mounts.prove(facts, checks=checks, shared_ok=shared_ok, pod_uid=world.host.pod_uid)
 
 
 async def _look(
-    world: World, volume: ConfiguredVolume, mount: MountReport, expected: VolumeExpectation
+    world: World, volume: ConfiguredVolume, mount: MountReport, expected: VolumeExpectation, *, is_silent: bool
 ) -> VolumeReport:
     try:
+        if is_silent:
+            # What can be read all the same is out of memory, and says nothing of the disk.
+            raise errors.StorageFailed(f"{volume.path}: statfs: the disk does not answer")
         contents, reason, mark = await _contents(world, volume, expected)
     except errors.OutOfResources:
         raise

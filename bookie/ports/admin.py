@@ -90,6 +90,7 @@ class MountProof(enum.Enum):
     SUSPECT = "SUSPECT"
     MISSING = "MISSING"
     UNCHECKED = "UNCHECKED"
+    SILENT = "SILENT"  # something of its own is mounted there, and its disk does not say what: never a loss by itself
 
 
 class Contents(enum.Enum):

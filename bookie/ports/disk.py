@@ -37,6 +37,7 @@ class Mount:
 
     `root` is mountinfo's root field: "/" for a file system of its own, a path for a bind mount of a directory.
     `shares_node_disk`: the device equals that of the files which kubelet itself mounts (/etc/hosts).
+    `is_silent`: the disk did not answer statfs, so that there is no `fsid`; the rest is what the mount table says.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Mount:
     source: str
     total_bytes: int
     shares_node_disk: bool
+    is_silent: bool = False
 
 
 def bytes_to_block(size: int) -> int:

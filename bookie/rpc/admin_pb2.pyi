@@ -236,12 +236,14 @@ class Mount(_message.Message):
         SUSPECT: _ClassVar[Mount.Proof]
         MISSING: _ClassVar[Mount.Proof]
         UNCHECKED: _ClassVar[Mount.Proof]
+        SILENT: _ClassVar[Mount.Proof]
     PROOF_UNSPECIFIED: Mount.Proof
     PROVEN: Mount.Proof
     SHARED: Mount.Proof
     SUSPECT: Mount.Proof
     MISSING: Mount.Proof
     UNCHECKED: Mount.Proof
+    SILENT: Mount.Proof
     PROOF_FIELD_NUMBER: _ClassVar[int]
     IS_MOUNT_POINT_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]

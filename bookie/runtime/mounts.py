@@ -88,5 +88,6 @@ def facts_of(directory: str) -> Mount:
         root=root,
         source=source,
         total_bytes=facts.f_blocks * facts.f_frsize if facts is not None else 0,
-        shares_node_disk=facts is not None and os.path.exists(NODE_FILE) and _device_of(NODE_FILE) == own,
+        shares_node_disk=os.path.exists(NODE_FILE) and _answer(_device_of, NODE_FILE) == own,
+        is_silent=facts is None,
     )

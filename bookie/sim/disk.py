@@ -41,6 +41,9 @@ class DiskFaults:
     fails_path: str = ""  # only writes to paths that contain this are counted
     fails_for: int = 1  # and so many writes from there on
     fails_reads_path: str = ""  # nothing under a path that begins with this can be read or listed: its disk is dead
+    is_silent_path: str = (
+        ""  # the disk mounted there says nothing of itself (statfs), and what is read is out of memory
+    )
     lies_about_sync: bool = False  # a broken disk: sync returns and nothing is durable (tests of the simulator itself)
 
 
@@ -224,17 +227,19 @@ class SimDisk:
     async def mount(self, directory: str) -> Mount:
         await self.wait(self.faults.write_latency_ns)
         volume = self.image.volume_of(directory)
+        is_silent = directory == self.faults.is_silent_path
         return Mount(
             path=directory,
             exists=self._find(directory) is not None,
             is_mount_point=volume.path == directory,
             device=volume.device,
-            fsid=volume.fsid,
+            fsid=volume.fsid if not is_silent else "",
             fstype="ext4",
             root="/",
             source=f"/dev/sim{volume.device}",
-            total_bytes=volume.total_bytes,
+            total_bytes=volume.total_bytes if not is_silent else 0,
             shares_node_disk=volume is self.image.system,
+            is_silent=is_silent,
         )
 
     # ---- paths ----------------------------------------------------------------------------------------------------

@@ -775,6 +775,30 @@ async def test_a_disk_that_answers_nothing_at_the_start_is_held_until_it_answers
     await held_entries(cluster, bookie, writer.id, 12)
 
 
+@pytest.mark.parametrize("silent", VOLUMES)
+@pytest.mark.parametrize("is_wiped", [False, True])
+@story(on_cluster, 14, bookies=4)
+async def test_a_disk_that_does_not_say_which_it_is_is_held_whatever_is_read_from_it(
+    cluster: SimCluster, *, silent: str, is_wiped: bool
+) -> None:
+    """Not lost, not even where it reads as empty and a bookie takes its identity back by itself."""
+    writer = await written(await cluster.client("app"))
+    bookie = member_of(cluster, writer)
+    bookie.crash()
+    if is_wiped:
+        bookie.wipe(silent)
+    bookie.node.disk_faults.is_silent_path = silent
+
+    reason = await held_with(cluster, bookie, Verdict.UNREADABLE)
+
+    assert "the disk does not answer" in reason
+    bookie.node.disk_faults.is_silent_path = ""
+    await cluster.until_ready(bookie.name)
+    await cluster.until_repaired(bookie.name)
+    assert (await bookie.report()).incarnation == (2 if is_wiped else 1)
+    await held_entries(cluster, bookie, writer.id, 12)
+
+
 @story(on_cluster, 14, bookies=4)
 async def test_a_disk_that_answers_nothing_while_its_bookie_serves_is_an_error_of_the_look(cluster: SimCluster) -> None:
     """The boot is over, and the store decides what becomes of the bookie."""

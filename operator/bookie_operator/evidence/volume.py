@@ -53,6 +53,8 @@ def _mount(case: VolumeCase, volume: VolumeReport) -> Finding | None:
             return None
         case MountProof.SHARED:
             return _finding("SharedFilesystem", case, volume.why)
+        case MountProof.SILENT if volume.contents is Contents.UNREADABLE:
+            return None  # it is mounted: what is on it nobody knows
         case MountProof.MISSING:
             return _finding("MountMissing", case, volume.why)
         case _:

@@ -82,6 +82,7 @@ def test_a_volume_whose_disk_does_not_answer_is_where_the_mount_table_says(
     assert (facts.exists, facts.is_mount_point, facts.fstype, facts.root) == (True, True, "proc", whole.root)
     is_silent = "statvfs" in calls
     assert (facts.device, facts.fsid) == (whole.device, "" if is_silent else whole.fsid)
+    assert (facts.is_silent, whole.is_silent) == (is_silent, False)
     assert (facts.total_bytes, facts.shares_node_disk) == (0 if is_silent else whole.total_bytes, False)
 
 
@@ -108,3 +109,11 @@ def test_a_folder_on_the_disk_of_the_node_is_told_from_a_volume(
     assert mounts.facts_of(str(tmp_path)).shares_node_disk
     assert mounts.facts_of(str(tmp_path / "not" / "there")).shares_node_disk
     assert not mounts.facts_of("/proc").shares_node_disk
+
+    def silent(_: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "statvfs", silent)
+        facts = mounts.facts_of(str(tmp_path))
+    assert (facts.is_silent, facts.shares_node_disk) == (True, True), "a disk that is silent is still the node's"

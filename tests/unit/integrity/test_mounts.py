@@ -52,6 +52,39 @@ def test_a_directory_of_another_file_system_is_suspect_unless_allowed() -> None:
     assert proof(root="/sub", shared_ok=True).proof is MountProof.SHARED
 
 
+SILENT: dict[str, Any] = {"is_silent": True, "fsid": "", "total_bytes": 0}
+
+
+def test_a_mount_whose_disk_does_not_say_which_it_is_is_silent() -> None:
+    """spec/operator.md#V14"""
+    report = proof(**SILENT)
+
+    assert report.proof is MountProof.SILENT
+    assert "its disk does not answer" in report.reason
+
+
+@pytest.mark.parametrize("shared_ok", [False, True])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exists": False},
+        {"is_mount_point": False},
+        {"root": NODE_PATH},
+        {"root": EMPTY_DIR},
+        {"shares_node_disk": True},
+        {"root": "/sub"},
+        {"fstype": "tmpfs"},
+        {"fstype": ""},
+    ],
+)
+def test_what_is_not_mounted_is_never_a_disk_that_does_not_answer(changes: dict[str, Any], shared_ok: bool) -> None:
+    """Its data is where it was, and nobody may give it up for lost."""
+    assert (
+        proof(shared_ok=shared_ok, pod_uid="another", **SILENT, **changes).proof
+        is proof(shared_ok=shared_ok, pod_uid="another", **changes).proof
+    )
+
+
 @pytest.mark.parametrize("fstype", ["tmpfs", "overlay", "nfs4", ""])
 def test_a_file_system_that_forgets_or_is_unknown_is_suspect(fstype: str) -> None:
     assert proof(fstype=fstype).proof is MountProof.SUSPECT

@@ -178,13 +178,19 @@ def test_every_directory_is_one_volume_once() -> None:
 class FailingDisk:
     """A directory is there, but its disk answers nothing, or not about the file `bad`."""
 
-    def __init__(self, bad: str = "", error: type[errors.StorageFailed] = errors.StorageFailed) -> None:
+    def __init__(
+        self, bad: str = "", error: type[errors.StorageFailed] = errors.StorageFailed, silent: str = ""
+    ) -> None:
         self.bad = bad
+        self.silent = silent
         self.error = error
 
     async def mount(self, directory: str) -> Mount:
         facts = {"device": "8:1", "fsid": "f", "fstype": "ext4", "root": "/", "source": "/dev/sda1"}
-        return Mount(directory, exists=True, is_mount_point=True, total_bytes=1, shares_node_disk=False, **facts)
+        is_silent = directory == self.silent
+        facts |= {"fsid": ""} if is_silent else {}
+        known = Mount(directory, exists=True, is_mount_point=True, total_bytes=1, shares_node_disk=False, **facts)
+        return dataclasses.replace(known, is_silent=is_silent)
 
     async def list(self, directory: str) -> list[str]:
         if not self.bad:
@@ -215,6 +221,20 @@ def test_a_volume_that_cannot_be_read_is_told_with_its_disks_words_and_never_tak
     assert (journal.contents, journal.sentinel) == (Contents.UNREADABLE, None)
     assert journal.why.startswith("cannot be read: /data/journal")
     assert "Input/output error" in journal.why
+
+
+@pytest.mark.parametrize("silent", ["/data/journal", LEDGERS_2.path])
+def test_what_is_read_of_a_disk_that_says_nothing_of_itself_is_out_of_memory(silent: str) -> None:
+    """Also where it reads as empty, or as added."""
+    expected = dataclasses.replace(EXPECTED, added=(LEDGERS_2.path,))
+    whole = looked_at(FailingDisk("no such file"), expected, ledgers=LEDGERS_2.path)
+
+    found = looked_at(FailingDisk("no such file", silent=silent), expected, ledgers=LEDGERS_2.path)
+
+    assert [one.contents for one in whole] == [Contents.VALID, Contents.ADDED]
+    for one, before in zip(found, whole, strict=True):
+        assert one.contents is (Contents.UNREADABLE if one.path == silent else before.contents)
+        assert ("statfs: the disk does not answer" in one.why) is (one.path == silent)
 
 
 def test_a_process_without_descriptors_says_nothing_about_a_disk() -> None:

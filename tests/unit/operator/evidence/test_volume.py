@@ -54,6 +54,23 @@ TABLE = [
     ("new claim, dead disk", new_claim(contents=Contents.UNREADABLE), make.report(), "Held", "UnreadableVolume"),
     ("marked, dead disk", same_claim(contents=Contents.UNREADABLE), make.report(), "Held", "UnreadableVolume"),
     (
+        "dead disk, mounted by the table alone",
+        same_claim(contents=Contents.UNREADABLE, proof=MountProof.SILENT),
+        make.report(),
+        "Held",
+        "UnreadableVolume",
+    ),
+    *(
+        (
+            f"a mount by the table alone, {contents.name}",
+            same_claim(contents=contents, proof=MountProof.SILENT),
+            make.report(),
+            "MountMissing",
+            "MountSuspect",
+        )
+        for contents in (Contents.EMPTY, Contents.VALID, Contents.STALE)
+    ),
+    (
         "dead disk, not mounted",
         same_claim(contents=Contents.UNREADABLE, proof=MountProof.MISSING),
         make.report(),

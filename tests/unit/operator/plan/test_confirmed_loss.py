@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie.ports.admin import Aside, Contents, Member, State, StorageReport, Verdict
+from bookie.ports.admin import Aside, Contents, Member, MountProof, MountReport, State, StorageReport, Verdict
 from bookie_operator.evidence.facts import BookieCase
 from bookie_operator.model.operation import OperationPhase, OperationStatus
 from bookie_operator.model.status import BookieClusterStatus, BookieStatus, HibernationState, HibernationStatus
@@ -122,6 +122,24 @@ def test_the_claim_of_a_disk_that_does_not_answer_goes_and_then_the_pod() -> Non
     assert plan(silent(), noted=False).operations[0].status.claims == (uid,)
     assert deleted(plan(silent())) == [("PersistentVolumeClaim", name, uid)]
     assert deleted(plan(going)) == [("Pod", FIRST, "pod-1")]
+
+
+@pytest.mark.parametrize(
+    ("proof", "contents", "goes"),
+    [
+        (MountProof.SILENT, Contents.UNREADABLE, True),
+        (MountProof.SILENT, Contents.EMPTY, False),
+        (MountProof.SUSPECT, Contents.UNREADABLE, False),
+        (MountProof.MISSING, Contents.UNREADABLE, False),
+    ],
+)
+def test_a_disk_that_does_not_say_which_it_is_goes_and_a_missing_mount_never(
+    proof: MountProof, contents: Contents, goes: bool
+) -> None:
+    case = with_volume(silent(), mount=MountReport(proof, reason="why"), contents=contents)
+
+    assert bool(deleted(plan(case))) is goes
+    assert (said(plan(case))[0] is OperationPhase.RUNNING) is goes
 
 
 def test_a_silent_disk_beside_an_emptied_one_goes_with_it() -> None:
