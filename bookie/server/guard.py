@@ -83,7 +83,10 @@ class Guard:
         self._pass()
 
     def _pass(self) -> None:
-        assert not self._needs_tls, "nothing was proven in plain: `_is_ours`"
+        """Let the client in. Raises Unauthorized in plain where TLS is required, whatever was proven: a rule, and no
+        fact about ourselves, so that it holds without asserts too (spec/wire.md#W39)."""
+        if self._needs_tls:
+            raise errors.Unauthorized("nothing is proven in plain where TLS is required")
         if self._authentication is None or self.user is not None:
             if self.user is not None:
                 log.info("client authenticated peer=%s user=%s", self._peer, self.user)

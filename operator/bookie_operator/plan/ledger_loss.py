@@ -121,5 +121,4 @@ def _ids(seen: Observation, spec: OperationSpec) -> tuple[str, ...]:
 
 def _reader(seen: Observation) -> BookieCase | None:
     """Return a bookie that serves and knows the order."""
-    able = (one for one in seen.readers(CAPABILITY) if one.report is not None and one.report.state.serves)
-    return next(able, None)
+    return next(iter(seen.readers(CAPABILITY)), None)

@@ -269,6 +269,25 @@ def test_where_tls_is_required_a_password_is_not_asked_for_in_plain(caplog: pyte
     assert scene.passed == 1
 
 
+def test_nobody_passes_in_plain_where_tls_is_required_whatever_was_proven() -> None:
+    """The last check is by itself: also where an AUTH in plain was looked at by mistake."""
+
+    class Careless(Guard):
+        def _is_ours(self, request: AuthRequest) -> bool:
+            return request.plugin == "sasl"
+
+    scene = by_password(needs_tls=True)
+    users = {USER: Secret(PASSWORD)}
+    scene.guard = Careless(
+        Security(None, True, ByPassword(users, ".*bookkeeper.*", SimEntropy("1"))), "10.0.0.3:4711", scene._pass
+    )
+
+    with pytest.raises(errors.Unauthorized):
+        scene.auth(b"")
+
+    assert scene.passed == 0
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
