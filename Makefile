@@ -56,7 +56,7 @@ integration: install  ## real sockets, disks, ZooKeeper
 interop: install  ## the official Java BookKeeper against ours
 	@$(PYTEST) tests/interop
 
-e2e: install  ## the operator, the charts and the image on a real Kubernetes, then every scenario of a fleet's life (DIES=1: its operator dies after every write)
+e2e: install  ## the operator, the charts and the image on a real Kubernetes, then every scenario of a fleet's life (DIES=1: its operator dies after every write, DIES=45: every 45 seconds)
 	@$(PYTEST) tests/e2e
 	@$(PYTEST) --durations=0 tests/nightly
 

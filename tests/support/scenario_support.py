@@ -17,7 +17,7 @@ import kube_setup
 from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet
 from kube_setup import KIND
-from short_lives_support import dying_after_every_write
+from short_lives_support import dying_after_every_write, dying_every
 
 # Short, because these fleets are for playing. None of it reaches a pod.
 QUICK = {"rollout": {"soakSeconds": 2}, "scaleDown": {"proofInterval": "10s", "openLedgers": "Recover"}}
@@ -38,13 +38,14 @@ def under_writers(fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Flee
 
 @contextlib.contextmanager
 def as_the_operator_lives(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The operator of a scenario: as it is, or (`DIES=1`) one that dies after every write of the scenario, unless that
-    needs one that lives, or one that stays on its node."""
+    """The operator of a scenario: as it is, or (`DIES=1`) one that dies after every write of the scenario, or
+    (`DIES=30`) every thirty seconds, unless that needs one that lives, or one that stays on its node."""
     lives = request.node.get_closest_marker("operator_lives") or "beside_zookeeper" in request.fixturenames
-    if lives or not os.environ.get("DIES"):
+    seconds = int(os.environ.get("DIES") or 0)
+    if lives or not seconds:
         yield
         return
-    with dying_after_every_write() as deaths:
+    with dying_after_every_write() if seconds == 1 else dying_every(seconds) as deaths:
         yield
         print(f"{request.node.name}: the operator died {deaths()} times (since its pod last moved)")
 

@@ -20,7 +20,7 @@ from typing import Any
 import kube_setup
 import kube_tools
 
-_LOOP = """
+_AFTER_WRITES = """
 writes=1
 while true; do
   life=$(mktemp -d)
@@ -31,15 +31,29 @@ while true; do
 done
 """
 
+_AFTER_SECONDS = """
+while true; do
+  timeout --signal=KILL {seconds} bookie-operator run --watch-namespace={namespace}
+  echo "the operator died after {seconds} seconds"
+done
+"""
+
+
+def dying_after_every_write(*, writes_max: int = 5) -> contextlib.AbstractContextManager[Callable[[], int]]:
+    """While the body runs, the operator dies so; gives how often it did."""
+    return _dying(_AFTER_WRITES.format(namespace=kube_setup.NAMESPACE, writes_max=writes_max))
+
+
+def dying_every(seconds: int) -> contextlib.AbstractContextManager[Callable[[], int]]:
+    """While the body runs, the operator is killed so many seconds after each of its starts, wherever it is; gives how
+    often it was. For what takes many lives of few writes each: whoever is down most of the time hears no kubelet's last
+    word of a pod, and has to wait for other proofs."""
+    return _dying(_AFTER_SECONDS.format(namespace=kube_setup.NAMESPACE, seconds=seconds))
+
 
 @contextlib.contextmanager
-def dying_after_every_write(*, writes_max: int = 5) -> Iterator[Callable[[], int]]:
-    """While the body runs, the operator dies so; gives how often it did."""
-    container: dict[str, Any] = {
-        "name": "operator",
-        "command": ["sh", "-c", _LOOP.format(namespace=kube_setup.NAMESPACE, writes_max=writes_max)],
-        "args": [],
-    }
+def _dying(loop: str) -> Iterator[Callable[[], int]]:
+    container: dict[str, Any] = {"name": "operator", "command": ["sh", "-c", loop], "args": []}
     # It is down most of the time, by design: probes would only kill the loop.
     container |= {"startupProbe": None, "livenessProbe": None, "readinessProbe": None}
     patch = json.dumps({"spec": {"template": {"spec": {"containers": [container]}}}})
