@@ -5,6 +5,7 @@ a metadata store that does not answer, or one that suddenly lacks more than a da
 ledger directory that takes no writes any more is left as it is, to the restart; the others are collected beside it.
 """
 
+import asyncio
 import contextlib
 import dataclasses
 import logging
@@ -30,6 +31,9 @@ IsAbsent = Callable[[LedgerId], Awaitable[bool]]
 
 # Of what the brake holds, for people who want to look one up.
 _FIRST_COUNT = 10
+# Ledgers asked about at once in the first look, so that they hide each other's round trips; what goes is asked about
+# again, one by one.
+_ASKED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,15 @@ class _Asking:
         self._undecided.decided(ledger_id)
         return is_gone and _may_go(self.store, ledger_id)
 
+    async def which_are_gone(self, ledger_ids: Sequence[LedgerId]) -> list[LedgerId]:
+        """Return those of which `is_gone` says so, in order, asked all at once. Raises what `is_gone` raises, once all
+        have ended; what must stop the node before anything else."""
+        answers = await asyncio.gather(*map(self.is_gone, ledger_ids), return_exceptions=True)
+        failures = [each for each in answers if isinstance(each, BaseException)]
+        if failures:
+            raise next((each for each in failures if not isinstance(each, BookieError) or each.fatal), failures[0])
+        return [ledger_id for ledger_id, is_gone in zip(ledger_ids, answers, strict=True) if is_gone]
+
     def check_answered(self) -> None:
         """Raise the last error when the store answered no question of this run."""
         if self._undecided.is_silent and self._last_error is not None:
@@ -140,13 +153,16 @@ class _Asking:
 
 async def _look(ask: _Asking, partition: Partition) -> tuple[int, _DeletedLedgers, int]:
     """Return (ledgers seen, those of them that are gone, bytes of all)."""
-    seen, gone = 0, array("q")
+    seen, gone, batch = 0, array("q"), list[LedgerId]()
     async with contextlib.aclosing(partition.table.walk()) as ledgers:
         async for ledger_id in ledgers:
             if _may_go(ask.store, ledger_id):
                 seen += 1
-                if await ask.is_gone(ledger_id):
-                    gone.append(ledger_id)
+                batch.append(ledger_id)
+            if len(batch) == _ASKED_AT_ONCE:
+                gone.extend(await ask.which_are_gone(batch))
+                batch.clear()
+    gone.extend(await ask.which_are_gone(batch))
     if not gone:
         return seen, _DeletedLedgers(partition, gone, 0), 0
     size_bytes, gone_bytes = await survey.sizes(partition, frozenset(map(LedgerId, gone)))

@@ -1,5 +1,7 @@
 """Garbage collection: only what is proven gone, only logs that nothing points into."""
 
+import asyncio
+
 import pytest
 
 from bookie.base import errors
@@ -100,6 +102,49 @@ async def test_an_answer_that_ends_the_node_ends_the_run_before_anything_is_dele
         with pytest.raises(errors.DiskFailed):
             await collector.collect(store, broken)
         assert [ledger_id async for ledger_id in store.ledgers()] == [7, 8, 9]
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_many_are_asked_about_at_once_and_what_goes_once_more_by_itself(bench: Bench) -> None:
+    asked: list[tuple[LedgerId, int]] = []  # and beside how many others
+    under_way = 0
+
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        nonlocal under_way
+        asked.append((ledger_id, under_way))
+        under_way += 1
+        await asyncio.sleep(0.003)
+        under_way -= 1
+        return ledger_id % 20 == 0
+
+    async def work(store: EntryStore) -> None:
+        for ledger_id in range(100):
+            await bench.put_all(store, ledger_id, [0])
+        found = await collector.collect(store, is_absent)
+
+        assert (found.ledgers_seen, found.ledgers_deleted) == (100, 5)
+        first, again = asked[:100], asked[100:]
+        assert [ledger_id for ledger_id, _ in first] == list(range(100))
+        assert max(beside for _, beside in first) == 31  # bounded, whatever the number of ledgers
+        assert again == [(ledger_id, 0) for ledger_id in range(0, 100, 20)]
+
+    await bench.life(work)
+
+
+@story(run)
+async def test_of_many_answers_at_once_the_one_that_ends_the_node_is_not_hidden_by_another(bench: Bench) -> None:
+    async def broken(ledger_id: LedgerId) -> bool:
+        if ledger_id == 11:
+            raise errors.DiskFailed("the index cannot be read any more")
+        raise errors.MetadataError("no answer")
+
+    async def work(store: EntryStore) -> None:
+        for ledger_id in range(12):
+            await bench.put_all(store, ledger_id, [0])
+        with pytest.raises(errors.DiskFailed):
+            await collector.collect(store, broken)
 
     await bench.life(work)
 
