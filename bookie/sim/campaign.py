@@ -38,6 +38,8 @@ ROTA: tuple[tuple[str, ...], ...] = (
     ("bound", "accidents"),
     ("bound", "twins"),
     ("bound", "varied"),
+    ("bound", "gated"),
+    ("bound", "anew"),
 )
 
 

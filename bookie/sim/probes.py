@@ -45,6 +45,16 @@ LINES: dict[str, str] = {
     "another bookie forgot one that left": "forgot bookie_id=",
     "a fill looked at every ledger": "fill done ledgers=",
     "deferred sync: a bookie came back to its slot": "bookie is back ledger_id=",
+    "a process began or ceased to be the auditor": "this process %s",
+    "an auditor looked at every ledger": "audit begins reason=",
+    "an auditor marked a ledger": "ledger marked, it lacks replicas ledger_id=",
+    "a worker made a marked ledger whole": "ledger is whole ledger_id=",
+    "a worker could not make a ledger whole at once": "ledger not whole yet ledger_id=",
+    "auto-recovery ran in a bookie": "auto-recovery runs in this bookie name=",
+    "phase one by a bound": "phase one done by a bound bound=",
+    "every ledger in doubt was examined": "examining done epoch=",
+    "surplus was found": "surplus found ledgers=",
+    "surplus was given up": "surplus given up ledgers=",
 }
 # Name -> what a bookie answered: the kind of request, and the status.
 ANSWERS: dict[str, str] = {
