@@ -867,6 +867,9 @@ class World:
         }
         formats = self.releases.get(container["image"], ())
         written = self.formats.get(bookie_id, {}) if Contents.VALID in contents.values() else {}
+        order = self.asides.get(bookie_id)
+        if order is not None and order.is_aside:
+            formats = ()  # it opens no volume, and so it says nothing of them
         if any(not one.reads(written.get(one.name, one.writes)) for one in formats):
             # It refuses its volumes, and ends.
             waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}

@@ -88,7 +88,9 @@ def _matters(cluster: Cluster) -> bool:
     )
     # Of a node that is drained all its bookies go (spec/operator.md#N8), whatever their disks are.
     is_shared = cluster.spec.shares_nodes
-    return has_local_disks or is_shared or cluster.spec.disruption.on_drain == "ReadOnlyFirst"
+    # Who must not be evicted makes the others go one by one (spec/operator.md#Q21).
+    is_one_by_one = cluster.spec.disruption.on_drain == "ReadOnlyFirst" or cluster.status.eviction is not None
+    return has_local_disks or is_shared or is_one_by_one
 
 
 class _Nodes:

@@ -281,6 +281,13 @@ class LeavingStatus(Model):
         return len(proof) == 2 and all(look.is_clean for look in proof) and proof[0].by != proof[1].by
 
 
+class WrittenFormat(Model):
+    """A kind of file on a bookie's volumes, and the number of the format that its release wrote."""
+
+    name: str
+    format: int
+
+
 class BookieStatus(Model):
     """One bookie. Its name is its pod's, or its id where no pod of this cluster can run it."""
 
@@ -324,6 +331,12 @@ class BookieStatus(Model):
         description="The fields of the spec that were changed after the bookie's pod was made and that the bookie has"
         " taken without a restart.",
     )
+    written: tuple[WrittenFormat, ...] = Field(
+        default=(),
+        json_schema_extra=BY_NAME,
+        description="The formats on disk that the bookie's release wrote on these volumes, by its own word; kept while"
+        " it says nothing. Absent: it is of a release that does not say.",
+    )
     fenced: str | None = Field(
         default=None,
         description="Why a person fenced the bookie off (BookieOperation Fence), by its own word; kept while it says"
@@ -349,6 +362,17 @@ class RolloutStep(Model):
         description="The fields of the spec because of which the bookie restarts, such as"
         " spec.config.journalMaxSizeMB.",
     )
+    given_back_for: str | None = None  # why its turn is taken back; that goes on to its end
+
+
+class TakenBack(Model):
+    """Turns that were given and taken back, in a row: nobody went in between. A time of rest follows, longer each
+    time (plan/turns.py)."""
+
+    count: int
+    at: Time  # the last of them
+    bookie: str
+    why: str
 
 
 class LastGood(Model):
@@ -438,6 +462,7 @@ class EvictionTurn(Model):
     node: str
     begun_at: Time
     was_writable: bool = True  # it took writes when its turn came, and takes them again when its turn is taken back
+    given_back_for: str | None = None  # why its turn is taken back; that goes on to its end
     is_open: bool = False  # the disruption budget leaves its pod out: whoever drains the node may evict it
 
 
@@ -535,6 +560,11 @@ class BookieClusterStatus(Model):
     rebuild: RebuildStatus | None = None
     eviction: EvictionStatus | None = None
     hibernation: HibernationStatus | None = None
+    taken_back: TakenBack | None = Field(
+        default=None,
+        description="How often in a row the turn of a bookie, or of the sleeping fleet, was taken back. From the sixth"
+        " on the next turn waits, longer each time. Absent: the last one came to its end, or it is an hour ago.",
+    )
     deletion: DeletionStatus | None = None
     autorecovery: AutoRecoveryStatus | None = None
     added_volumes: tuple[Annotated[str, Field(max_length=15)], ...] = Field(

@@ -3,8 +3,9 @@
 A drain asks the eviction API for all pods of its node, again and again. With `onDrain: ReadOnlyFirst` the budget is 0
 and one pod is outside of it: that of the bookie whose turn it is, once it has flushed and takes no more writes, while
 every gate of a voluntary stop is open (spec/operator.md#N2). The turn is stored before the bookie hears of it, and
-excludes every other turn (plan/turns.py). Everything else is seen anew in each pass: a gate that closes shuts the
-budget again and lets the bookie write; so does a node that is not drained any more.
+excludes every other turn (plan/turns.py). So it is with `Restart` while one of the bookies would not start elsewhere:
+one budget cannot keep that pod alone (spec/operator.md#Q21). Everything else is seen anew in each pass: a gate that
+closes shuts the budget again and lets the bookie write; so does a node that is not drained any more.
 
 Never here: a pod deleted. Whoever drains the node evicts it.
 """
@@ -37,32 +38,47 @@ class Eviction:
 
 def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
     """Return the budget of this pass, and whose turn it is to leave a drained node."""
-    if not is_read_only_first(seen):
+    if not is_read_only_first(seen, fleet):
         return _as_restart(seen, fleet)
     turn = _turn(seen, fleet)
     # Who must not be evicted with its data is drained and begun anew elsewhere (plan/ephemeral.py).
     candidates = [one for one in fleet if ephemeral.drained(one.case) and not ephemeral.holds_data(one)]
     if turn is not None:
         return _go_on(seen, fleet, turn, candidates)
-    if not candidates:
-        return Eviction(0)
-    # Who takes no writes is missed least; who would not start elsewhere comes last, and keeps nobody from leaving.
-    unfit = {one.case.name for one in candidates if formats.there(seen, fleet, one)}
-    chosen = min(
-        candidates, key=lambda one: (one.case.name in unfit, one.stage is not Stage.READ_ONLY, one.case.name)
-    )
+    chosen = _first(seen, fleet, candidates)
+    if chosen is None:
+        return _kept(_unfit(seen, fleet))
     if closed := _closed(seen, fleet, chosen):
         return _told(None, candidates, closed)
     return _go_on(seen, fleet, _begun(seen, chosen), candidates)
 
 
-def is_read_only_first(seen: Observation) -> bool:
+def is_read_only_first(seen: Observation, fleet: tuple[Assessed, ...]) -> bool:
     """Return True when the operator moves bookies off drained nodes. Without the right to read Nodes it sees none, and
     a paused one flushes nobody: evictions are then as with Restart, or no drain would ever end."""
     spec = seen.cluster.spec
-    # Beside bookies that no budget may let go (spec/operator.md#X11), the others go one by one.
+    if not seen.can_read_nodes or spec.lifecycle.paused:
+        return False
+    # Beside bookies that no budget may let go (spec/operator.md#X11, Q21), the others go one by one.
     is_wanted = spec.disruption.on_drain == "ReadOnlyFirst" or spec.has_ephemeral
-    return is_wanted and seen.can_read_nodes and not spec.lifecycle.paused
+    return is_wanted or bool(_unfit(seen, fleet))
+
+
+def _unfit(seen: Observation, fleet: tuple[Assessed, ...]) -> dict[str, str]:
+    """Return, by name, why each bookie that would not start elsewhere would not: a budget tells pods not apart."""
+    found = {one.case.name: formats.elsewhere(seen, fleet, one) for one in fleet if one.case.pod is not None}
+    return {name: why for name, why in found.items() if why}
+
+
+def _first(seen: Observation, fleet: tuple[Assessed, ...], candidates: list[Assessed]) -> Assessed | None:
+    """Return who leaves next; None: nobody is there. Who takes no writes is missed least; who would not start elsewhere
+    comes last, and keeps nobody from leaving."""
+    unfit = _unfit(seen, fleet)
+    return min(
+        candidates,
+        key=lambda one: (one.case.name in unfit, one.stage is not Stage.READ_ONLY, one.case.name),
+        default=None,
+    )
 
 
 def _budget(seen: Observation, fleet: tuple[Assessed, ...]) -> int:
@@ -117,7 +133,7 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> st
     (spec/operator.md#N8)."""
     waiting = _waiting_beside(seen, fleet, one)
     rest = tuple(other for other in fleet if other not in waiting)
-    unfit = formats.there(seen, fleet, one)
+    unfit = formats.elsewhere(seen, fleet, one)
     closed = "; ".join((*((unfit,) if unfit else ()), *stop_gates.closed(seen, rest, one, Work.EVICTION)))
     if closed or not waiting:
         return closed
@@ -161,10 +177,11 @@ def _go_on(seen: Observation, fleet: tuple[Assessed, ...], turn: EvictionTurn, c
     assert one is not None
     assert one.case.pod is not None
     closed = _closed(seen, fleet, one) if one in candidates else f"node {turn.node} is not drained any more"
+    closed = closed or turn.given_back_for or ""  # what was begun is ended: a gate that opens does not turn it round
     refuses = rollout.refuses_writes(one, turn.pod_uid)
     if closed:
         if refuses and _is_given_back(one, turn):
-            return _told(_shut(turn), candidates, closed, _resume(seen, one))
+            return _told(_back(turn, closed), candidates, closed, _resume(seen, one))
         # A turn that is forgotten while its bookie refuses writes would leave it read-only.
         is_over = refuses is False or not _is_given_back(one, turn)
         return _told(None if is_over else _shut(turn), candidates, closed)
@@ -201,18 +218,31 @@ def _as_restart(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
     turn = _turn(seen, fleet)
     one = _bookie(fleet, turn) if turn is not None else None
     if turn is None or one is None or not _is_given_back(one, turn):
-        return _next_of_node(seen, fleet) or Eviction(_budget(seen, fleet))
+        return _next_of_node(seen, fleet) or _plain(seen, fleet)
     if rollout.refuses_writes(one, turn.pod_uid) is False:
         return Eviction(_budget(seen, fleet))
-    told = EvictionStatus(waiting_for="its turn is taken back", turn=_shut(turn))
+    back = _back(turn, "evictions are as with onDrain: Restart")
+    told = EvictionStatus(waiting_for="its turn is taken back", turn=back)
     return Eviction(0, status=told, action=_resume(seen, one))
+
+
+def _plain(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
+    """Return the plain budget: none while any of those whom it protects would not start elsewhere."""
+    unfit = _unfit(seen, fleet)
+    return _kept(unfit) if unfit else Eviction(_budget(seen, fleet))
+
+
+def _kept(unfit: dict[str, str]) -> Eviction:
+    """Return that nobody may be evicted, and who would not start elsewhere: the next pass looks at nodes for them."""
+    why = next(iter(unfit.values()), "")
+    return Eviction(0, status=EvictionStatus(waiting=tuple(unfit), waiting_for=why[:512]) if unfit else None)
 
 
 def _next_of_node(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction | None:
     """Return the budget that lets one more bookie go from a node that others have left and wait for; None when the
     plain one holds. Kubernetes counts those that wait as unavailable, and would refuse every other pod."""
     candidates = [one for one in fleet if ephemeral.drained(one.case) and _waiting_beside(seen, fleet, one)]
-    chosen = min(candidates, key=lambda one: one.case.name, default=None)
+    chosen = _first(seen, fleet, candidates)
     is_forbidden = seen.cluster.spec.disruption.max_unavailable == 0
     if chosen is None or is_forbidden or _closed(seen, fleet, chosen):
         return None
@@ -221,6 +251,11 @@ def _next_of_node(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction | 
 
 def _shut(turn: EvictionTurn) -> EvictionTurn:
     return turn.model_copy(update={"is_open": False})
+
+
+def _back(turn: EvictionTurn, why: str) -> EvictionTurn:
+    why = turn.given_back_for or why[: turns.WHY_MAX]
+    return turn.model_copy(update={"is_open": False, "given_back_for": why})
 
 
 def _opened(turn: EvictionTurn, candidates: list[Assessed], again: FlushBookie | None = None) -> Eviction:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bookie_operator.model.cluster import Cluster
-from bookie_operator.model.status import ClosedGate, Departure, HibernationState, RolloutStatus
+from bookie_operator.model.status import ClosedGate, Departure, HibernationState, RolloutStatus, TakenBack
 from bookie_operator.plan import (
     adding,
     children,
@@ -18,6 +18,7 @@ from bookie_operator.plan import (
     expansion,
     fencing,
     filling,
+    formats,
     hibernation,
     leaving,
     ledger_loss,
@@ -107,6 +108,7 @@ class FleetPlan:
     hibernation: Hibernation  # its action after the status is stored, when it has one: then nothing else has
     deletion: Deletion  # what is told; `actions` has what it asks for
     rebuild: Rebuild  # what is told; `leaving` does it
+    taken_back: TakenBack | None  # turns that came to nothing, in a row
     obstacles: tuple[Obstacle, ...]
     withheld: tuple[str, ...]  # "Kind name" of what differs from the spec and stays so while paused
     metadata: MetadataStep
@@ -190,9 +192,8 @@ def _decided(observation: Observation) -> FleetPlan:
     marks = _marks(cluster, fleet)
     doomed = deletion.decide(observation, fleet)
     fleet, closed, sends = repair.decide(observation, fleet)
-    fleet, lost = lost_node.decide(observation, fleet) if not asleep.has_the_turn else (fleet, LostNodes({}))
-    if not asleep.has_the_turn:
-        lost = replace(lost, actions=(*lost.actions, *confirmed_loss.deletions(observation, fleet)))
+    fleet, lost = _lost(observation, fleet) if not asleep.has_the_turn else (fleet, LostNodes({}))
+    fleet = formats.worded(observation, fleet)
     grown = expansion.decide(observation, fleet)
     if asleep.has_the_turn:
         grown = replace(grown, actions=())
@@ -207,6 +208,7 @@ def _decided(observation: Observation) -> FleetPlan:
         operations.restart(observation, fleet),
         grown.to_start,
         volume_replacement.as_judged(observation, fleet),
+        is_kept_out=operations.is_kept_out(observation, fleet),
     )
     turns.at_most_one((evicted.stopped, rolled.stopped, *departures.stopped))
     rolled = volume_replacement.with_claim(observation, fleet, rolled)
@@ -239,12 +241,19 @@ def _decided(observation: Observation) -> FleetPlan:
         hibernation=asleep,
         deletion=doomed,
         rebuild=rebuilt,
+        taken_back=turns.taken_back(observation, fleet, evicted.status, rolled.status, asleep.status),
         obstacles=obstacles,
         withheld=withheld,
         metadata=children.metadata_step(observation),
         max_unavailable=evicted.max_unavailable,
         requeue_ms=_requeue_ms(fleet, rolled, asleep, is_busy=is_busy),
     )
+
+
+def _lost(observation: Observation, fleet: tuple[Assessed, ...]) -> tuple[tuple[Assessed, ...], LostNodes]:
+    """Return what becomes of volumes whose nodes are gone, and of those that people gave up."""
+    fleet, lost = lost_node.decide(observation, fleet)
+    return fleet, replace(lost, actions=(*lost.actions, *confirmed_loss.deletions(observation, fleet)))
 
 
 def _marks(cluster: Cluster, fleet: tuple[Assessed, ...]) -> tuple[MarkClaim, ...]:

@@ -117,6 +117,8 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], sets: Mapping[str, M
     """Return what must not be cut off now (spec/operator.md#Z1). Who has stopped already is asked no more."""
     left = [one for one in fleet if one.case.is_ours and not _is_stopped(one, sets)]
     yield from turns.told(seen, fleet)
+    if not is_asleep(seen.cluster.status) and (why := turns.rest_of_all(seen)):
+        yield why
     for one in fleet:
         if one.leaving is not None and one.leaving.state is not Departure.LEAVING and not one.leaving.state.is_gone:
             yield f"{one.case.name} leaves the fleet, and is {one.leaving.state.value}: wait, or set spec.replicas back"

@@ -43,6 +43,7 @@ from bookie_operator.plan import (
     confirmed_loss,
     cookies,
     fencing,
+    formats,
     ledger_loss,
     operation_queue,
     replacing,
@@ -111,7 +112,7 @@ def _own_hindrance(seen: Observation, fleet: tuple[Assessed, ...], operation: Bo
     if one is None or not one.case.is_desired or operation.spec is None:
         return ""
     if operation.spec.type is OperationType.RESTART and _is_to_stop(operation, one):
-        return "; ".join(stop_gates.kept_by_its_volumes(one))
+        return "; ".join((*stop_gates.kept_by_its_volumes(one), *formats.closed(seen, fleet, one)))
     if operation.spec.type is OperationType.FENCE:
         return fencing.own_hindrance(one)
     if operation.spec.type is OperationType.REPLACE_VOLUME and volume_replacement.is_to_go(operation, one):
@@ -157,20 +158,29 @@ def _bookie_of(fleet: tuple[Assessed, ...], operation: BookieOperation) -> Asses
 
 def restart(seen: Observation, fleet: tuple[Assessed, ...]) -> str:
     """Return the bookie that the operation whose turn it is wants stopped; "" when none is asked for."""
+    return _stopping(seen, fleet)[0]
+
+
+def is_kept_out(seen: Observation, fleet: tuple[Assessed, ...]) -> bool:
+    """Return True when that bookie is to stay out of service: no matter what its next program can read."""
+    return _stopping(seen, fleet)[1] is OperationType.FENCE
+
+
+def _stopping(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[str, OperationType | None]:
+    """Return the bookie that an operation wants stopped now, and the type of that operation; ("", None) for none."""
     for operation in operation_queue.with_a_turn(seen):
         assert operation.spec is not None
+        kind = operation.spec.type
         one = next((one for one in fleet if one.case.name == operation.spec.target.bookie), None)
         if one is None:
             continue
-        if operation.spec.type is OperationType.RESTART and _is_to_stop(operation, one):
-            return one.case.name
-        if operation.spec.type is OperationType.REPLACE_VOLUME and volume_replacement.to_stop(
-            seen, fleet, operation, one
-        ):
-            return one.case.name
-        if operation.spec.type is OperationType.FENCE and fencing.to_stop(seen, operation, one):
-            return one.case.name
-    return ""
+        if kind is OperationType.RESTART and _is_to_stop(operation, one):
+            return one.case.name, kind
+        if kind is OperationType.REPLACE_VOLUME and volume_replacement.to_stop(seen, fleet, operation, one):
+            return one.case.name, kind
+        if kind is OperationType.FENCE and fencing.to_stop(seen, operation, one):
+            return one.case.name, kind
+    return "", None
 
 
 def tell(
@@ -280,7 +290,8 @@ def _tell_restart(looked: Pass, operation: BookieOperation, one: Assessed) -> Sa
     if _is_to_stop(operation, one):
         if is_turn:
             return OperationPhase.RUNNING, f"the bookie stops. {looked.rolled.status.waiting_for or ''}".rstrip(". ")
-        why = "; ".join(stop_gates.kept_by_its_volumes(one)) or looked.rolled.restart_waits_for or "the next pass"
+        own = _own_hindrance(looked.seen, looked.fleet, operation)
+        why = own or looked.rolled.restart_waits_for or "the next pass"
         return OperationPhase.QUEUED, f"waits for: {why}"
     why = stop_gates.unproven(one, may_be_read_only=True)
     if why or is_turn:

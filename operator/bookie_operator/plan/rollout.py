@@ -76,12 +76,14 @@ def decide(
     restart: str = "",
     to_start: Collection[str] = (),
     as_judged: Assessed | None = None,
+    *,
+    is_kept_out: bool = False,
 ) -> Rollout:
     """Return the roll-out's next step. `unsettled`: what has to be cleared or applied before it is known what pods
     should run; "" = nothing. `restart`: the bookie that an operation wants stopped, whatever its revision is; its turn
     comes before all others, also where a person ends the pods himself (strategy Manual). `to_start`: bookies whose pods
     are to start anew whatever they run, each in its turn. `as_judged`: how the gates see the bookie of `restart`, where
-    not as it is."""
+    not as it is. `is_kept_out`: that one is not to come back into service, whatever its program reads."""
     step = _step(seen, fleet)
     named = [one for one in fleet if one.case.name == restart]
     if named and not any(_held(seen, unsettled, is_named=True)) and _takes_over(seen, fleet, step, named[0]):
@@ -90,7 +92,7 @@ def decide(
     if named and (step is None or step.bookie == restart):
         named = [as_judged] if as_judged is not None and as_judged.case.name == restart else named
         judged = tuple(named[0] if one.case.name == restart else one for one in fleet)
-        first = _decide(seen, judged, named, step, is_named=True, unsettled=unsettled)
+        first = _decide(seen, judged, named, step, is_named=True, unsettled=unsettled, is_kept_out=is_kept_out)
         if first.status.step is not None:
             return first
         why = first.why  # and meanwhile the others go on: what the named bookie waits for may be one of them
@@ -108,13 +110,16 @@ def _decide(
     *,
     is_named: bool,
     unsettled: str,
+    is_kept_out: bool = False,
 ) -> Rollout:
-    """Return the next step towards other pods for `older`. `is_named`: a person asked for this very bookie."""
+    """Return the next step towards other pods for `older`. `is_named`: a person asked for this very bookie.
+    `is_kept_out`: and it is not to come back into service."""
     held = tuple(_held(seen, unsettled, is_named=is_named))
     asked = _asked(fleet, step)
     if asked is not None:
         assert step is not None
-        return _go_on(seen, fleet, older, step, asked, held)
+        unfit = () if is_kept_out else tuple(formats.closed(seen, fleet, asked))
+        return _go_on(seen, fleet, older, step, asked, held, unfit)
     down = (
         [] if held else [one for one in older if is_down(seen, one) and _may_be_replaced(seen, fleet, older, step, one)]
     )
@@ -126,13 +131,13 @@ def _decide(
         ready = [one for one in ready if not ephemeral.holds_data(one)]  # they are begun anew (plan/ephemeral.py)
     if step is not None or not ready:
         return _told(seen, fleet, step, _why_step(seen, fleet, step) or adding.why_later(seen))
-    unfit = {one.case.name: "; ".join(formats.closed(seen, fleet, one)) for one in ready}
+    judged = [(one, () if is_kept_out else tuple(formats.closed(seen, fleet, one))) for one in ready]
     # Who takes no writes is missed least; who cannot have what the spec says comes last, and keeps nobody from it.
-    candidate = min(ready, key=lambda one: (bool(unfit[one.case.name]), one.stage is not Stage.READ_ONLY))
-    if closed := (*held, *_closed(seen, fleet, candidate), *pace.canary(seen, fleet, candidate)):
+    candidate, unfit = min(judged, key=lambda each: (bool(each[1]), each[0].stage is not Stage.READ_ONLY))
+    if closed := (*held, *unfit, *stop_gates.closed(seen, fleet, candidate), *pace.canary(seen, fleet, candidate)):
         told = _told(seen, fleet, None, "; ".join(closed), candidate)
         # No time opens that gate.
-        return replace(told, halted=told.halted or ("" if held else unfit[candidate.case.name]))
+        return replace(told, halted=told.halted or ("" if held else "; ".join(unfit)))
     if not is_named and (window := windows.of(seen)).closed:
         told = _told(seen, fleet, None, window.closed, candidate)
         return replace(told, status=told.status.model_copy(update={"window_opens_at": window.opens_at}))
@@ -140,12 +145,6 @@ def _decide(
         told = _told(seen, fleet, None, why, candidate)
         return replace(told, status=told.status.model_copy(update={"asks_for_turn": True}))
     return _begin(seen, fleet, None, candidate, _stop(seen, candidate, with_flush=True, may_delete=False))
-
-
-def _closed(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed) -> tuple[str, ...]:
-    """Return why `one` must not be stopped in order to come back with what the spec says (spec/operator.md#Q1 to Q7,
-    Q9, Q20, Q21); () = it may."""
-    return (*formats.closed(seen, fleet, one), *stop_gates.closed(seen, fleet, one))
 
 
 def _held(seen: Observation, unsettled: str, *, is_named: bool) -> Iterator[str]:
@@ -189,7 +188,10 @@ def _may_be_replaced(
     """Return True when `one`, which is down, may get the newest revision with closed gates: nobody knows anything bad
     of that revision, or it is the turn of `one` anyway, so that no second bookie is lost to it. Whoever leaves waits
     for the end of that turn, and for a bookie without its data: neither may wait for the one that leaves. Never one
-    that has its data only for as long as its pod is there (spec/operator.md#Q19)."""
+    that has its data only for as long as its pod is there (spec/operator.md#Q19), nor one that would not start with it
+    (#Q21)."""
+    if formats.there(seen, fleet, one):
+        return False
     if one.case.loses_with_its_pod or ephemeral.may_hold_data(seen, one):
         return False
     if one.case.lacks or (step is not None and step.bookie == one.case.name):
@@ -269,17 +271,22 @@ def _go_on(
     step: RolloutStep,
     asked: Assessed,
     held: tuple[str, ...],
+    unfit: tuple[str, ...],
 ) -> Rollout:
-    """Finish the stored turn; or take it back, when a gate has closed since or the pod is as wanted again."""
+    """Finish the stored turn; or take it back, when a gate has closed since or the pod is as wanted again. `unfit`: why
+    `asked` would not come back, or could not go back from there."""
     refused = seen.hindrances.get(step.pod_uid)
     hindrance = refused.text if refused is not None else ""
     may_try = refused is None or not refused.reason or seen.now_ms - refused.told_ms >= REFUSED_MS
     is_kept = bool(asked.case.loses_with_its_pod or ephemeral.may_hold_data(seen, asked))
+    is_kept = is_kept or bool(formats.there(seen, fleet, asked))
     if not held and asked in older and is_down(seen, asked) and may_try and not is_kept:
         return _told(seen, fleet, step, hindrance, asked, _stop(seen, asked, with_flush=False))
-    closed = (*held, *_closed(seen, fleet, asked))
+    closed = (*held, *unfit, *stop_gates.closed(seen, fleet, asked))
     if asked not in older:
         closed = (*closed, f"{asked.case.name} runs what the spec says again")
+    if not closed and step.given_back_for:
+        closed = (step.given_back_for,)  # what was begun is ended: a gate that opens again does not turn it round
     refuses = refuses_writes(asked, step.pod_uid)
     if not closed and not may_try:
         return _told(seen, fleet, step, hindrance, asked)
@@ -287,13 +294,14 @@ def _go_on(
         # CRASH: what this pass saw is younger than the first flush; a gate that closed meanwhile is seen closed.
         stop = _stop(seen, asked, with_flush=True, may_delete=bool(refuses) and is_announced(asked))
         return _told(seen, fleet, step, hindrance, asked, stop)
-    if _has_precedence(seen, fleet, asked, step, held):
+    if not step.given_back_for and _has_precedence(seen, fleet, asked, step, held):
         return _told(seen, fleet, step, "; ".join(closed), asked)
     is_own_mode = has_own_mode(asked)
     if refuses and (step.was_writable or is_own_mode):
         assert asked.case.pod is not None
         resume = ResumeBookie(asked.case.name, doors.of(seen.cluster, asked.case.pod), seen.leadership.epoch)
         why = "; ".join((hindrance, *closed) if hindrance else closed)
+        step = step.model_copy(update={"given_back_for": step.given_back_for or "; ".join(closed)[: turns.WHY_MAX]})
         return _told(seen, fleet, step, why, asked, resume)
     # A turn that is forgotten while its bookie refuses writes would leave it read-only.
     is_over = refuses is False or not (step.was_writable or is_own_mode)

@@ -25,6 +25,7 @@ def closed(
         _leader(seen, candidate),
         _metadata(seen, candidate),
         (why for why in (turns.in_the_way(seen, fleet, asks, candidate.case.name), gates.collapsed(fleet)) if why),
+        (why for why in (turns.rest(seen, fleet, asks),) if why),
         (why for why in (leaving.in_the_way_of_others(seen, fleet, candidate),) if why),
         _candidate(candidate),
         (why for one in peers if (why := why_not_beside(seen, one))),

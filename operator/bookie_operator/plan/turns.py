@@ -11,8 +11,9 @@ is the same for everybody, so the table is short:
 
 *Waits*: it begins nothing, and takes no further step. *Gives back*: a bookie that has its turn, and is still there,
 takes writes again, and the turn is forgotten. A departure gives nothing back: nothing of it is away before its pod
-goes, and then nobody needs it. So two turns that stand in one status (restored from a backup, say) end one after the
-other.
+goes, and then nobody needs it. What is given back is given back to its end, and after the sixth in a row comes a rest
+(#Y5): a gate that opens and closes in each pass must not have a bookie flush for ever. So two turns that stand in one
+status (restored from a backup, say) end one after the other.
 
 A fleet that goes to sleep, sleeps or wakes (plan/hibernation.py) has the turn of all bookies, and `plan/fleet.py` asks
 no other workflow for a step meanwhile; it begins only in a pass in which no turn is taken.
@@ -30,9 +31,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from bookie_operator.model.status import LeavingStatus
+from bookie_operator.model.status import (
+    EvictionStatus,
+    HibernationState,
+    HibernationStatus,
+    LeavingStatus,
+    RolloutStatus,
+    TakenBack,
+)
+from bookie_operator.model.values import format_time, parse_time
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.stages import Assessed
+
+# A gate that closes now and then takes a turn back, which costs nothing but a flush. One that opens and closes in each
+# pass (a bookie that says two things by turns) would have a bookie flush, and its writers go away, for ever.
+_AT_ONCE = 5
+_REST_MS, _REST_MS_MAX = 30_000, 15 * 60_000
+_FORGOTTEN_MS = 60 * 60_000
+_COUNT_MAX = 1_000
+WHY_MAX = 256  # of the reason why a turn is taken back, as it is stored
 
 
 class Work(Enum):
@@ -69,6 +86,59 @@ def is_any(seen: Observation, fleet: Iterable[Assessed], *, but: Work) -> bool:
 def told(seen: Observation, fleet: Iterable[Assessed]) -> tuple[str, ...]:
     """Return the words of every turn: a fleet does not go to sleep before they have ended (plan/hibernation.py)."""
     return tuple(one.words for one in _taken(seen, fleet))
+
+
+def rest(seen: Observation, fleet: Iterable[Assessed], asks: Work) -> str:
+    """Return why `asks` begins no turn yet: the last ones were all taken back. "" = it may, or has one."""
+    return "" if any(one.work is asks for one in _taken(seen, fleet)) else rest_of_all(seen)
+
+
+def rest_of_all(seen: Observation) -> str:
+    """Return until when nobody begins a turn, and why; "" = somebody may."""
+    known = seen.cluster.status.taken_back
+    if known is None or known.count <= _AT_ONCE:
+        return ""
+    at_ms = parse_time(known.at)
+    end_ms = at_ms + min(_REST_MS << min(known.count - _AT_ONCE - 1, 10), _REST_MS_MAX)
+    if not at_ms <= seen.now_ms < end_ms:
+        return ""
+    return (
+        f"{known.count} turns in a row were taken back, the last one that of {known.bookie} ({known.why}): no other"
+        f" begins before {format_time(end_ms)}"
+    )
+
+
+def taken_back(
+    seen: Observation,
+    fleet: Iterable[Assessed],
+    evicted: EvictionStatus | None,
+    rolled: RolloutStatus,
+    asleep: HibernationStatus | None,
+) -> TakenBack | None:
+    """Return what is to be remembered of turns that were taken back. `evicted`, `rolled`, `asleep`: after this pass."""
+    status, known = seen.cluster.status, seen.cluster.status.taken_back
+    left = evicted.turn if evicted is not None else None
+    steps = (
+        (status.eviction.turn if status.eviction else None, left, evicted.waiting_for if evicted is not None else None),
+        (status.rollout.step if status.rollout else None, rolled.step, rolled.waiting_for),
+    )
+    ended = [
+        (old, old.given_back_for or why or "a gate closed")
+        for old, new, why in steps
+        if old is not None and (new is None or new.pod_uid != old.pod_uid)
+    ]
+    there = [one.case.pod.uid for one in fleet if one.case.pod is not None and not one.case.pod.is_terminating]
+    back = [(old.bookie, why) for old, why in ended if old.pod_uid in there]
+    was, now = (one.state if one is not None else None for one in (status.hibernation, asleep))
+    if was is HibernationState.STOPPING and now is HibernationState.WAKING and seen.cluster.spec.lifecycle.hibernate:
+        back.append(("the whole fleet", (asleep and asleep.waiting_for) or "a gate closed"))
+    if known is not None and seen.now_ms - parse_time(known.at) >= _FORGOTTEN_MS:
+        known = None
+    if not back:
+        return None if ended else known
+    bookie, why = back[0]
+    count = min((known.count if known is not None else 0) + 1, _COUNT_MAX)
+    return TakenBack(count=count, at=format_time(seen.now_ms), bookie=bookie, why=why[:WHY_MAX])
 
 
 def at_most_one(stopped: Iterable[str]) -> None:

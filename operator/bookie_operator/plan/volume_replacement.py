@@ -21,7 +21,7 @@ from bookie.ports.admin import StorageReport
 from bookie_operator.evidence.facts import VolumeCase
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationType
 from bookie_operator.model.status import ClosedGate
-from bookie_operator.plan import fencing, gates, lost_node, operation_queue, rollout, stop_gates
+from bookie_operator.plan import fencing, formats, gates, lost_node, operation_queue, rollout, stop_gates
 from bookie_operator.plan.actions import DeleteChild, StopBookie
 from bookie_operator.plan.observation import Observation
 from bookie_operator.plan.operation_queue import Said
@@ -160,5 +160,6 @@ def _closed(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, volum
     if report is not None and volume.name in failed_volumes(report) and not rollout.is_announced(one):
         # No flush comes before its end, in which it would be announced (spec/operator.md#Q13).
         yield f"{one.case.name} takes no writes, and its registration does not say so yet"
+    yield from formats.closed(seen, fleet, one)
     yield from lost_node.in_another_store(seen, [other for other in fleet if other.case.name != one.case.name])
     yield from (message for _, message in gates.brake(seen, fleet, one))

@@ -6,7 +6,7 @@ pipeline red. It shows in Degraded, DataAtRisk and RepairInProgress.
 """
 
 from bookie_operator.model import names, pools
-from bookie_operator.plan import dependents, gates
+from bookie_operator.plan import dependents, formats, gates
 from bookie_operator.plan.children import MetadataStep
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
@@ -148,6 +148,8 @@ def _stalled(plan: FleetPlan, sight: Sight) -> Truth:
         return Truth(
             "Stalled", True, "BookieHeld", f"{first_held.case.name}: {first_held.reason}: {first_held.message}"
         )
+    if unread := [one for one in sight.away if one.reason == formats.UNREADABLE]:
+        return Truth("Stalled", True, formats.UNREADABLE, unread[0].message)
     if plan.leaving.blocked:
         return Truth("Stalled", True, "RetiredClaims", truth.listed(plan.leaving.blocked))
     if lost := [one for one in sight.every if not one.case.is_desired and one.case.is_ours and not _may_be_there(one)]:

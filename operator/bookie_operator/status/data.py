@@ -6,7 +6,7 @@ A condition about something that nobody could look at is Unknown.
 from bookie.ports.admin import StorageReport
 from bookie_operator.evidence.facts import LOOK_AGE_MS_MAX
 from bookie_operator.evidence.reasons import Conclusion
-from bookie_operator.plan import dependents, volume_replacement
+from bookie_operator.plan import dependents, formats, volume_replacement
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
 from bookie_operator.status import repairs, truth
@@ -34,7 +34,7 @@ def _absent(one: Assessed) -> str:
     """Return the name of a bookie that is away, with the words of one that waits for its node."""
     return (
         f"{one.case.name} ({one.message})"
-        if one.reason in ("NodeLost", "NodeDrained", "NodeNotReady")
+        if one.reason in ("NodeLost", "NodeDrained", "NodeNotReady", formats.UNREADABLE)
         else one.case.name
     )
 

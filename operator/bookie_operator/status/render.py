@@ -21,9 +21,10 @@ from bookie_operator.model.status import (
     PoolStatus,
     RepairProgress,
     VolumeStatus,
+    WrittenFormat,
 )
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import adding, claims, fencing, revisions
+from bookie_operator.plan import adding, claims, fencing, formats, revisions
 from bookie_operator.plan.children import MetadataStep
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.stages import Assessed, Stage
@@ -88,6 +89,7 @@ def render(plan: FleetPlan) -> BookieClusterStatus:
         rebuild=plan.rebuild.status,
         eviction=plan.eviction.status,
         hibernation=plan.hibernation.status,
+        taken_back=plan.taken_back,
         deletion=plan.deletion.status,
         autorecovery=autorecovery.status(plan),
         bookies=bookies,
@@ -280,6 +282,7 @@ def _bookie(plan: FleetPlan, one: Assessed, now: str) -> BookieStatus:
         granted_by=_granted_by(one),
         restart_for=_restart_for(plan, one),
         taken_live=revisions.taken_live(plan.observation, one.case)[:CHANGED_MAX],
+        written=tuple(WrittenFormat(name=name, format=number) for name, number in formats.written(one).items()),
         fenced=fencing.why_out(plan.observation, one) or None,
         garbage_held_ledgers=garbage_held if garbage_held >= 0 else None,
     )

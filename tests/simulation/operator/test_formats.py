@@ -115,12 +115,14 @@ def test_whoever_has_written_what_the_older_release_cannot_read_gets_it_by_begin
     assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
 
 
-def test_whoever_would_not_start_elsewhere_keeps_nobody_else_on_a_drained_node(fleet: World) -> None:
-    fleet.edit(image=NEXT, disruption={"onDrain": "ReadOnlyFirst"})
+@pytest.mark.parametrize("on_drain", ["ReadOnlyFirst", "Restart"])
+def test_whoever_would_not_start_elsewhere_keeps_nobody_else_on_a_drained_node(fleet: World, on_drain: str) -> None:
+    fleet.edit(image=NEXT, disruption={"onDrain": on_drain})
     run(fleet)
     fleet.edit(image=OLD)
     fleet.add_node("elsewhere")
     operator, evicted = fleet.operator(), list[str]()
+    run(fleet, operator, passes=1)
 
     fleet.cordon("node")
     for _ in range(PASSES):
@@ -133,6 +135,108 @@ def test_whoever_would_not_start_elsewhere_keeps_nobody_else_on_a_drained_node(f
     found = fleet.status().eviction
     assert found is not None
     assert "ledgers-zone-a-0 has written index format 3" in (found.waiting_for or "")
+
+    fleet.edit(image=NEXT, rollout=HALT)
+    for _ in range(PASSES):
+        evicted += [PODS[0]] if PODS[0] not in evicted[3:] and fleet.evict(PODS[0]) else []
+        run(fleet, operator, passes=1)
+    assert evicted == [*PODS[1:], PODS[0]]
+    assert all_serve(fleet)
+
+
+def test_no_drain_takes_who_would_not_start_elsewhere_and_does_not_answer_for_a_moment(fleet: World) -> None:
+    """What it has written the status remembers."""
+    fleet.edit(image=NEXT)
+    run(fleet)
+    fleet.edit(image=OLD)
+    fleet.add_node("elsewhere")
+    operator = fleet.operator()
+    run(fleet, operator, passes=2)
+    fleet.cordon("node")
+
+    for number in range(20):
+        fleet.bookie(PODS[0]).is_reachable = bool(number % 3)
+        run(fleet, operator, passes=1)
+        assert not fleet.evict(PODS[0])
+
+
+def test_whose_pod_was_killed_meanwhile_says_by_name_what_brings_it_back(fleet: World) -> None:
+    fleet.edit(image=NEXT)
+    run(fleet)
+    fleet.edit(image=OLD)
+    run(fleet, passes=4)
+
+    fleet.kill(PODS[0])
+    run(fleet)
+
+    told = fleet.status().bookie(PODS[0])
+    assert images(fleet)[PODS[0]] == OLD
+    assert told is not None
+    assert (told.state, told.counted) == ("Missing", "Away")
+    for words in (told.message, said(fleet, "Degraded")[2]):
+        assert "ledgers-zone-a-0 has written index format 3, and ledgers-zone-" in words
+        assert "set spec.image to a release that reads index format 3 (CrashLoopBackOff" in words
+
+    fleet.edit(image=NEXT, rollout=HALT)
+    run(fleet, passes=2 * PASSES)
+    assert all_serve(fleet)
+    assert set(images(fleet).values()) == {NEXT}
+    assert (fleet.wrong, fleet.lost_entries()) == ([], [])
+
+
+def test_beside_a_replace_in_its_last_step_a_pod_that_was_killed_needs_the_image_that_reads_its_volumes(
+    fleet: World,
+) -> None:
+    """Two of one zone have the new format; the one begins anew with the older image, the other is killed meanwhile."""
+    watcher, operator = Watcher(fleet), fleet.operator()
+    fleet.edit(image=NEXT, rollout=HALT)
+    run_until_stopped(fleet, operator, watcher, 2)
+    fleet.edit(rollout=HALT | {"paused": True})
+    run(fleet, operator, passes=8)
+    fleet.edit(image=OLD, rollout=HALT, scaleDown={"proofInterval": "5s"})
+    run(fleet, operator, passes=8)
+    assert images(fleet) == dict(zip(PODS, (NEXT, NEXT, OLD, OLD), strict=True))
+    fleet.ask("anew", "Replace", target={"bookie": PODS[0]})
+    for _ in range(PASSES):
+        run(fleet, operator, passes=1)
+        if ("StatefulSet", "ledgers-zone-a") not in fleet.objects:
+            break
+    else:
+        pytest.fail("it never came to its last step")
+
+    fleet.kill(PODS[1])
+    run(fleet, operator)
+
+    told = fleet.status().bookie(PODS[1])
+    assert told is not None
+    assert "set spec.image to a release that reads index format 3" in told.message
+    fleet.edit(image=NEXT)
+    run(fleet, operator, passes=3 * PASSES)
+    assert all_serve(fleet)
+    assert set(images(fleet).values()) == {NEXT}
+    assert fleet.operation("anew").phase is OperationPhase.COMPLETE
+    assert (fleet.wrong, fleet.lost_entries()) == ([], [])
+
+
+def test_who_would_not_start_again_can_be_fenced_off_and_says_what_unfencing_it_needs(fleet: World) -> None:
+    fleet.edit(image=NEXT)
+    run(fleet)
+    fleet.edit(image=OLD)
+    run(fleet, passes=4)
+
+    fleet.ask("anew", "Restart", target={"bookie": PODS[0]}, reason="its disk clicks")
+    run(fleet, passes=8)
+    assert "has written index format 3" in (fleet.operation("anew").message or "")
+    fleet.now_ms += 60_000
+    fleet.ask("out", "Fence", target={"bookie": PODS[0]}, reason="its disk clicks")
+    run(fleet)
+
+    assert fleet.operation("out").phase is OperationPhase.COMPLETE
+    bookie, told = fleet.bookie(PODS[0]), fleet.status().bookie(PODS[0])
+    assert bookie.state is State.HELD
+    assert told is not None
+    assert "it would not start; set spec.image to a release that reads index format 3" in told.message
+    assert (fleet.wrong, fleet.lost_entries()) == ([], [])
 
 
 @pytest.mark.parametrize(("image", "words"), [(NEXT, "there is no way back"), (OLD, "it would not start")])
@@ -220,3 +324,39 @@ def test_one_that_cannot_read_what_is_there_says_so_itself_and_goes_back(fleet: 
     assert set(images(fleet).values()) == {OLD}
     assert all_serve(fleet)
     assert said(fleet, "Stalled")[1] == "RolledBack"
+
+
+@pytest.mark.parametrize("work", ["roll-out", "drain"])
+def test_a_bookie_that_says_two_things_by_turns_is_flushed_more_and_more_seldom(fleet: World, work: str) -> None:
+    """It costs its writers a flush and a change of ensembles each time, and nobody may have that for ever."""
+    fleet.edit(image=NEXT, disruption={"onDrain": "ReadOnlyFirst"})
+    run(fleet)
+    fleet.edit(image=OLD)
+    if work == "drain":
+        fleet.edit(rollout={"strategy": "Manual"})
+        fleet.add_node("elsewhere")
+        fleet.cordon("node")
+        for pod in PODS[1:]:
+            fleet.places[pod] = "elsewhere"
+            fleet.kill(pod)
+    operator, bookie = fleet.operator(), fleet.bookie(PODS[0])
+    run(fleet, operator, passes=8)
+    fleet.writes.clear()
+
+    flushes, said_why = list[int](), set[str]()
+    for number in range(4 * PASSES):
+        bookie.formats = fleet.releases[(NEXT, OLD)[number % 2]]
+        run(fleet, operator, passes=1)
+        flushes.append(fleet.writes.count(f"flush/{PODS[0]}"))
+        status = fleet.status()
+        told = status.eviction if work == "drain" else status.rollout
+        said_why.add(told.waiting_for or "" if told is not None else "")
+
+    assert flushes[-1] - flushes[2 * PASSES] <= 3, flushes
+    assert fleet.bookie(PODS[0]) is bookie, "and it was not stopped"
+    assert bookie.in_service is State.SERVING
+    found = fleet.status().taken_back
+    assert found is not None
+    assert found.count > 3
+    assert "has written index format 3" in found.why
+    assert any("turns in a row were taken back" in one for one in said_why)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import operator_support as make
-from bookie.ports.admin import Member
+from bookie.ports.admin import DiskFormat, Member
 from bookie_operator.evidence.facts import BookieCase, NodeFacts
 from bookie_operator.model.status import BookieClusterStatus, Departure, LeavingStatus
 from bookie_operator.model.values import format_time
@@ -257,6 +257,30 @@ def test_who_forbids_every_eviction_forbids_that_of_the_next_of_a_node_too() -> 
     of = looked(replace(drained_pair(), cluster=seen((), disruption={"maxUnavailable": 0}).cluster), APART)
 
     assert told(of) == eviction.Eviction(0)
+
+
+def test_who_would_not_start_elsewhere_keeps_nobody_from_being_the_next_of_a_node() -> None:
+    """Paused: nobody is flushed, and the plain budget holds. The first by name is unfit."""
+
+    def of_formats(case: BookieCase, revision: str, written: int) -> BookieCase:
+        assert case.pod is not None
+        assert case.report is not None
+        known = DiskFormat("index", 2, written, written)
+        return replace(case, pod=replace(case.pod, revision=revision), report=replace(case.report, formats=(known,)))
+
+    unfit = of_formats(bookie(1, drained="cordoned"), "rev-0", 3)
+    others = [of_formats(bookie(2), "rev-1", 2), of_formats(bookie(3, drained="cordoned"), "rev-1", 2)]
+    cases = [waiting(bookie(0)), unfit, *others, *(of_formats(bookie(number), "rev-1", 2) for number in (4, 5))]
+    images = {"rev-0": "bookie:next", "rev-1": "bookie:before"}
+    templates = {name: {"spec": {"containers": [{"name": "bookie", "image": image}]}} for name, image in images.items()}
+    live = {"metadata": {"name": "ledgers-big"}, "status": {"updateRevision": "rev-1"}}
+    of = replace(
+        seen(cases, lifecycle={"paused": True}), templates=templates, children={("StatefulSet", "ledgers-big"): live}
+    )
+
+    found = told(looked(of, []))
+
+    assert found.evictable == NAMES[3]
 
 
 @pytest.mark.parametrize("on_drain", ON_DRAIN)

@@ -8,10 +8,18 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import DiskFormat, Member, State
 from bookie_operator.evidence.facts import BookieCase, NodeFacts
+from bookie_operator.model.operation import OperationPhase
 from bookie_operator.model.spec import Disruption
-from bookie_operator.model.status import BookieClusterStatus, RolloutStatus, RolloutStep
+from bookie_operator.model.status import (
+    BookieClusterStatus,
+    BookieStatus,
+    RolloutStatus,
+    RolloutStep,
+    VolumeStatus,
+    WrittenFormat,
+)
 from bookie_operator.model.values import format_time
-from bookie_operator.plan import fleet
+from bookie_operator.plan import fleet, formats
 from bookie_operator.plan.actions import FlushBookie, ResumeBookie, StopBookie
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.plan.observation import Observation
@@ -175,12 +183,26 @@ def test_where_a_person_ends_the_pods_he_is_told_and_nothing_is_called_halted() 
 def test_a_restart_by_a_bookies_name_waits_for_the_same(rollout: dict[str, Any]) -> None:
     restart = (make.operation(),)
 
-    there = decided(bookies(NEWER, OLD), rollout, operations=restart)
-    back = decided(bookies(OLD, NEWER), rollout, operations=restart)
+    plan_there = plan(bookies(NEWER, OLD), rollout, operations=restart)
+    there, back = plan_there.rollout, decided(bookies(OLD, NEWER), rollout, operations=restart)
 
-    assert NO_START in there.restart_waits_for
+    (told,) = plan_there.operations
+    assert NO_START in (told.status.message or "")
     assert not is_stopped(there)
     assert is_stopped(back) is (rollout is not ROLLBACK), "nothing goes back by itself where a person ends the pods"
+
+
+def test_an_operation_that_waits_for_a_release_lets_those_about_others_pass() -> None:
+    first, *others = bookies(NEWER, OLD)
+    asked = (make.operation("one"), make.operation("two", bookie=LAST, created_ms=make.NOW_MS - 1))
+    *others, last = others
+    assert last.pod is not None
+
+    found = plan((first, *others, last), HALT, operations=asked)
+
+    assert isinstance(found.rollout.action, StopBookie)
+    assert found.rollout.action.bookie == LAST
+    assert [one.status.phase for one in found.operations] == [OperationPhase.QUEUED, OperationPhase.RUNNING]
 
 
 @pytest.mark.parametrize(
@@ -303,20 +325,170 @@ def test_what_goes_back_already_needs_no_way_back_from_there() -> None:
     assert NO_START in fleet.decide(replace(observed, cluster=going.cluster)).rollout.halted
 
 
+def on_nodes(cases: tuple[BookieCase, ...]) -> tuple[BookieCase, ...]:
+    """The node of the first is drained."""
+    first, *others = cases
+    first = replace(first, nodes={"node-a": NodeFacts("node-a", "node-uid", drained="cordoned")})
+    return (first, *(replace(one, nodes={"node-a": NodeFacts("node-a", "node-uid")}) for one in others))
+
+
+def with_spec(observed: Observation, **changes: Any) -> Observation:
+    spec = observed.cluster.spec.model_copy(update=changes)
+    return replace(observed, cluster=replace(observed.cluster, spec=spec))
+
+
+@pytest.mark.parametrize("on_drain", ["ReadOnlyFirst", "Restart"])
 @pytest.mark.parametrize(
     ("old", "new", "words"), [(NEWER, OLD, NO_START), (OLD, NEWER, "")], ids=["would not start", "no way back"]
 )
 def test_a_drain_keeps_a_bookie_that_would_not_start_elsewhere_and_no_other(
-    old: tuple[DiskFormat, ...], new: tuple[DiskFormat, ...], words: str
+    old: tuple[DiskFormat, ...], new: tuple[DiskFormat, ...], words: str, on_drain: str
 ) -> None:
-    first, *others = bookies(old, new)
-    first = replace(first, nodes={"node-a": NodeFacts("node-a", "node-uid", drained="cordoned")})
-    others = [replace(one, nodes={"node-a": NodeFacts("node-a", "node-uid")}) for one in others]
-    observed = seen((first, *others), ROLLBACK)
-    spec = observed.cluster.spec.model_copy(update={"disruption": Disruption(on_drain="ReadOnlyFirst")})
+    observed = seen(on_nodes(bookies(old, new)), ROLLBACK)
 
-    found = fleet.decide(replace(observed, cluster=replace(observed.cluster, spec=spec))).eviction
+    found = fleet.decide(with_spec(observed, disruption=Disruption(on_drain=on_drain))).eviction
 
+    if on_drain == "Restart" and not words:
+        assert (found.max_unavailable, found.status) == (1, None)
+        return
+    assert (found.max_unavailable, found.evictable) == (0, "")
     assert isinstance(found.action, FlushBookie) is not bool(words)
     assert found.status is not None
     assert words in (found.status.waiting_for or "")
+
+
+@pytest.mark.parametrize("change", ["paused", "no right to read nodes"])
+def test_where_nobody_is_moved_off_a_node_the_budget_is_none_and_says_who_would_not_start(change: str) -> None:
+    observed = seen(on_nodes(bookies(NEWER, OLD)), MANUAL)
+    if change == "paused":
+        observed = with_spec(observed, lifecycle=observed.cluster.spec.lifecycle.model_copy(update={"paused": True}))
+    else:
+        observed = replace(observed, can_read_nodes=False)
+
+    found = fleet.decide(observed).eviction
+
+    assert (found.max_unavailable, found.evictable, found.action) == (0, "", None)
+    assert found.status is not None
+    assert found.status.waiting == (FIRST,)
+    assert NO_START in (found.status.waiting_for or "")
+
+
+def test_the_pass_that_applies_another_image_closes_the_budget_before() -> None:
+    """Who evicts a pod a moment later does not wait for the next pass."""
+    same = TEMPLATES | {"rev-1": template("bookie:before")}
+    others = [bookie(one, OLD, "rev-2") for one in make.fleet()[1:]]
+    first = bookie(make.fleet()[0], NEWER, "rev-1")
+    templates = TEMPLATES | {"rev-1": template("bookie:next"), "rev-2": template("bookie:older")}
+    cases = (first, *others)
+
+    for image, expected in (("bookie:older", 0), ("bookie:next", 1)):
+        observed = replace(seen(cases, MANUAL, templates=templates), image=image)
+        assert fleet.decide(observed).eviction.max_unavailable == expected, same
+
+
+def remembered(written: int, uid: str = "") -> tuple[BookieCase, dict[str, Any]]:
+    """FIRST, and a status by which it had written this index format before it was away."""
+    first = make.fleet()[0]
+    volumes = tuple(
+        VolumeStatus(
+            name=one.name,
+            role=one.role,
+            claim=one.claim_name,
+            pvc_uid=uid or (one.claim.uid if one.claim is not None else None),
+        )
+        for one in first.volumes
+    )
+    entry = BookieStatus(
+        name=FIRST,
+        bookie_id=first.bookie_id,
+        pool=first.pool,
+        state="Serving",
+        verdict="Healthy",
+        reason="Serving",
+        since=format_time(LONG_AGO_MS),
+        away_since=format_time(LONG_AGO_MS),
+        incarnation=1,
+        has_lived=True,
+        volumes=volumes,
+        written=(WrittenFormat(name="index", format=written),),
+    )
+    return first, {"bookies": (entry,)}
+
+
+@pytest.mark.parametrize(("written", "uid", "is_told"), [(4, "", True), (3, "", False), (4, "another claim", False)])
+def test_what_it_wrote_is_remembered_while_it_says_nothing_and_has_the_same_volumes(
+    written: int, uid: str, is_told: bool
+) -> None:
+    first, status = remembered(written, uid)
+    assert first.pod is not None
+    silent = replace(first, report=None, pod=replace(first.pod, revision="rev-0", inputs="v1-older"))
+    others = bookies(OLD, OLD)[1:]
+
+    found = plan((silent, *others), HALT, status=status)
+
+    one = next(one for one in found.fleet if one.case.name == FIRST)
+    assert (NO_START in one.message) is is_told
+    assert found.eviction.max_unavailable == (0 if is_told else 1)
+
+
+def test_the_word_of_a_bookie_that_only_begins_is_not_what_is_on_its_volumes() -> None:
+    """It answers for a moment with the older program, and then refuses its volumes."""
+    first, status = remembered(4)
+    begins = with_formats(first, OLD, state=State.STARTING, data_port_open=False)
+    assert begins.pod is not None
+    begins = replace(begins, pod=replace(begins.pod, revision="rev-1", is_ready=False))
+
+    found = plan((begins, *bookies(OLD, OLD)[1:]), HALT, status=status)
+
+    one = next(one for one in found.fleet if one.case.name == FIRST)
+    assert NO_START in one.message
+    assert formats.written(one) == {"index": 4}
+
+
+def test_who_is_down_is_not_replaced_by_a_pod_that_would_not_start_either() -> None:
+    first, status = remembered(4)
+    assert first.pod is not None
+    pod = replace(first.pod, revision="rev-0", inputs="v1-older", is_ready=False, problem="CrashLoopBackOff")
+    pod = replace(pod, is_bookie_running=False, created_ms=LONG_AGO_MS)
+    down = replace(first, report=None, pod=pod)
+    others = bookies(OLD, OLD)[1:]
+
+    kept = decided((down, *others), HALT, status=status)
+    (entry,) = status["bookies"]
+    replaced = decided((down, *others), HALT, status={"bookies": (entry.model_copy(update={"written": ()}),)})
+
+    assert isinstance(replaced.action, StopBookie)
+    assert kept.action is None
+    assert NO_START in kept.halted
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("Fence", False), ("Restart", True)], ids=["out", "back"])
+def test_only_who_is_to_come_back_waits_for_a_release_that_reads_its_volumes(kind: str, waits: bool) -> None:
+    first, *others = bookies(NEWER, OLD)
+    first = with_formats(first, NEWER, capabilities=("turn", "aside"))
+    asked = make.operation("asked", type=kind, reason="its disk clicks")
+
+    found = plan((first, *others), MANUAL, operations=(asked,))
+
+    (told,) = found.operations
+    assert is_stopped(found.rollout) is not waits
+    assert (NO_START in (told.status.message or "")) is waits, told.status
+    assert (told.status.phase is OperationPhase.QUEUED) is waits
+
+
+def test_a_fence_of_who_would_not_start_goes_on_to_its_end() -> None:
+    first, *others = bookies(NEWER, OLD)
+    refusing = with_formats(
+        first, NEWER, state=State.READ_ONLY, read_only=True, has_turn=True, capabilities=("turn", "aside")
+    )
+    announced = replace(refusing, member=Member(first.bookie_id, has_cookie=True, is_registered=True))
+    step = RolloutStep(bookie=FIRST, pod_uid="pod-1", begun_at=format_time(make.NOW_MS - 5_000))
+    status = {"rollout": RolloutStatus(inputs="new", desired=4, updated=3, step=step)}
+    asked = make.operation("asked", type="Fence", reason="its disk clicks")
+
+    out = decided((announced, *others), HALT, status=status, operations=(asked,))
+    back = decided((announced, *others), HALT, status=status, operations=(make.operation(),))
+
+    assert isinstance(out.action, StopBookie)
+    assert (out.action.may_delete, out.action.aside is not None) == (True, True)
+    assert isinstance(back.action, ResumeBookie)

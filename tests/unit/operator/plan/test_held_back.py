@@ -36,6 +36,7 @@ OTHERS = {
     "operations",
     "deletion",
     "rebuild",
+    "taken_back",
     "obstacles",
     "withheld",
     "metadata",
