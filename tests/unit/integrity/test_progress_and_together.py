@@ -61,6 +61,103 @@ def test_the_time_of_phase_one_runs_while_it_does_and_stays_afterwards() -> None
     assert progress.pending == 3
 
 
+COUNTED = {"scanned": 1, "total": 2, "member": 3, "fenced": 4, "limbo": 5}
+
+
+def counted(progress: BootProgress) -> None:
+    """As after a phase that looked at ledgers, with some of them still to be repaired."""
+    for name, count in COUNTED.items():
+        setattr(progress, name, count)
+    progress.pending, progress.done_count, progress.entries_pending = 6, 7, 8
+
+
+@pytest.mark.parametrize("phase", ["one", "examining", "cookie", "two"])
+def test_who_looks_at_all_ledgers_again_counts_from_zero_and_nobody_else_does(phase: str) -> None:
+    progress = BootProgress(HandClock())
+    counted(progress)
+
+    progress.enter(phase)
+
+    shown = progress.snapshot(State.REPAIRING)
+    begins = phase in ("one", "examining")
+    assert {name: getattr(shown, f"ledgers_{name}") for name in COUNTED} == {
+        name: 0 if begins else count for name, count in COUNTED.items()
+    }
+    assert (shown.ledgers_pending, shown.ledgers_done, shown.entries_pending) == (6, 7, 8)
+    assert (shown.phase, shown.done, progress.is_done) == (phase, False, False)
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_counted"),
+    [("", False), ("one", False), ("examining", False), ("cookie", True), ("two", True), ("done", True)],
+)
+def test_what_is_pending_is_a_number_only_after_all_ledgers_were_looked_at(phase: str, *, is_counted: bool) -> None:
+    """The operator takes it for the proof that nothing is left (`bookie.ports.admin`)."""
+    progress = BootProgress(HandClock())
+    if phase:
+        progress.enter(phase)
+
+    assert progress.is_counted is is_counted
+
+
+def test_at_the_end_nothing_is_pending_and_the_time_stands() -> None:
+    clock = HandClock()
+    clock.now_ns = NS_PER_S
+    progress = BootProgress(clock)
+    counted(progress)
+    progress.copied(1000)
+    clock.now_ns += 5 * NS_PER_S
+    assert progress.snapshot(State.REPAIRING).elapsed_ms == 5_000
+
+    progress.enter("done")
+    clock.now_ns += 60 * NS_PER_S
+
+    shown = progress.snapshot(State.REPAIRING)
+    assert (shown.ledgers_limbo, shown.ledgers_pending, shown.entries_pending) == (0, 0, 0)
+    assert (shown.done, shown.bytes_per_second, shown.elapsed_ms) == (True, 0, 5_000)
+    assert (shown.entries_copied, shown.bytes_copied, shown.ledgers_done) == (1, 1000, 7)
+
+
+def test_before_anything_was_looked_at_nobody_knows_how_many_entries_are_pending() -> None:
+    progress = BootProgress(HandClock())
+    assert progress.snapshot(State.FENCING).entries_pending == -1
+
+    progress.entries_pending = 2**63
+
+    assert progress.snapshot(State.FENCING).entries_pending == 2**63 - 1, "an int64 on the wire"
+
+
+def test_who_waits_for_the_end_waits_again_when_there_is_more_to_do() -> None:
+    async def main() -> list[bool]:
+        progress = BootProgress(HandClock())
+        found = []
+        for phase in ("two", "done", "examining", "done"):
+            progress.enter(phase)
+            waiting = asyncio.ensure_future(progress.until_done())
+            await asyncio.sleep(0)
+            found.append(waiting.done())
+            waiting.cancel()
+        return found
+
+    assert asyncio.run(main()) == [False, True, False, True]
+
+
+def test_a_watcher_is_told_of_the_end_of_phase_one_and_of_every_interval() -> None:
+    async def main() -> list[int]:
+        progress = BootProgress(HandClock())
+        progress.enter("one")
+        watching = progress.watch(lambda: State.FENCING, 60_000)
+        await anext(watching)
+        progress.limbo = 3
+        progress.end_phase_one()
+        shown = [(await asyncio.wait_for(anext(watching), 5)).ledgers_pending]
+        quick = progress.watch(lambda: State.FENCING, 1)
+        shown += [(await asyncio.wait_for(anext(quick), 5)).ledgers_pending for _ in range(3)]
+        return shown
+
+    assert asyncio.run(main()) == [3, 3, 3, 3]
+
+
 def test_blocked_ledgers_are_shown_in_order_and_not_without_end() -> None:
     progress = BootProgress(HandClock())
     progress.blocked = {LedgerId(number): "why" for number in reversed(range(BLOCKED_SHOWN_MAX + 5))}

@@ -22,3 +22,12 @@ def test_a_location_round_trips(log_id: int, offset: int, size: int) -> None:
 def test_another_size_is_corrupt(size: int) -> None:
     with pytest.raises(errors.CorruptFile, match=str(size)):
         location.unpack(bytes(size))
+
+
+def test_the_layout_is_that_of_the_indexes_that_are_there() -> None:
+    """Log, offset, size, each of four bytes, big-endian: another one reads every index of before as other entries."""
+    packed = bytes.fromhex("000000010000020304050607")
+
+    assert location.pack(1, 0x203, 0x4050607) == packed
+    found = location.unpack(packed)
+    assert (found.log_id, found.offset, found.size) == (1, 0x203, 0x4050607)

@@ -8,6 +8,7 @@ from bookie.base import errors
 from bookie.base.units import GIB
 from bookie.storage.collect_options import CompactionRule
 from bookie.storage.options import StorageOptions
+from bookie.storage.scrub_options import ScrubOptions
 from storage_support import options
 
 
@@ -66,3 +67,26 @@ def test_a_kind_of_compaction_without_a_share_or_an_interval_never_runs_by_itsel
     threshold: float, interval_ms: int, is_on: bool
 ) -> None:
     assert CompactionRule(threshold, interval_ms).is_on is is_on
+
+
+@pytest.mark.parametrize(
+    ("setting", "least", "words"),
+    [
+        ("interval_ms", 0, "localScrubInterval"),
+        ("entries_per_s", 1, "localScrubRateLimit"),
+        ("bytes_per_s", 1, "the scrub's bytes_per_s"),
+    ],
+)
+def test_a_scrub_that_would_never_come_on_is_refused_by_the_name_of_its_setting(
+    setting: str, least: int, words: str
+) -> None:
+    assert getattr(ScrubOptions(**{setting: least}), setting) == least
+    with pytest.raises(errors.BadInput, match=f"{words} is {least - 1}, at least {least}"):
+        ScrubOptions(**{setting: least - 1})
+
+
+def test_a_scrub_goes_once_a_week_and_leaves_most_of_the_disk_to_the_clients() -> None:
+    plain = ScrubOptions()
+
+    assert (plain.interval_ms, plain.entries_per_s, plain.bytes_per_s) == (7 * 24 * 3_600_000, None, 8 << 20)
+    assert ScrubOptions(entries_per_s=None, bytes_per_s=None).bytes_per_s is None, "as fast as the disk goes"
