@@ -19,7 +19,7 @@ from bookie.metadata import cookie, paths
 from bookie.metadata.cookie import IncarnationRecord
 from bookie.metadata.ledger import new_ledger
 from bookie.ports import World
-from bookie.ports.admin import Grant, StorageReport, Verdict
+from bookie.ports.admin import Grant, State, StorageReport, Verdict
 from bookie.ports.metadata_store import MetadataStore
 from bookie.server.bookie import Bookie
 from bookie.server.options import ServerOptions
@@ -228,3 +228,77 @@ def test_a_fix_whose_last_flush_failed_says_so_and_leaves_the_marker(ends_well: 
         asyncio.run(by_hand.fix(boot, boot, None))
 
     assert boot.done == ["abandoned"]
+
+
+class Asking(Flushing):
+    """A boot that enters these states, and goes on from one in which it waits when it is given a grant."""
+
+    def __init__(self, *states: State) -> None:
+        super().__init__(ends_well=True, fails=False)
+        self._states = states
+        self._granted = asyncio.Event()
+
+    async def run(self, metadata: object, *, on_state: Any, fail: Callable[[BookieError], None]) -> "Flushing":
+        for state in self._states:
+            on_state(state)
+            if state in (State.WAITING_GRANT, State.HELD):
+                await self._granted.wait()
+                self._granted.clear()
+        return self
+
+    async def grant(self, grant: object) -> None:
+        self.done.append("granted")
+        self._granted.set()
+
+
+def fixed(boot: Any, grant: object) -> list[str]:
+    async def main() -> None:
+        async with asyncio.timeout(5):
+            await by_hand.fix(boot, boot, grant)  # type: ignore[arg-type]
+
+    asyncio.run(main())
+    done: list[str] = boot.done
+    return done
+
+
+@pytest.mark.parametrize("waits", [State.WAITING_GRANT, State.HELD])
+def test_a_grant_is_given_once_when_the_boot_waits_for_it(waits: State) -> None:
+    assert fixed(Asking(State.STARTING, waits, State.FENCING), "grant") == ["granted", "ended well"]
+
+
+@pytest.mark.parametrize("grant", ["grant", None])
+def test_a_boot_that_asks_for_nothing_is_given_nothing(grant: object) -> None:
+    """What was begun before is finished, and a healthy bookie is let alone."""
+    assert fixed(Asking(State.STARTING, State.FENCING), grant) == ["ended well"]
+
+
+def test_a_boot_that_waits_again_is_not_given_the_same_grant_again() -> None:
+    boot = Asking(State.WAITING_GRANT, State.WAITING_GRANT)
+
+    with pytest.raises(errors.GrantRefused, match="the evidence changed"):
+        fixed(boot, "grant")
+
+    assert boot.done == ["granted"]
+
+
+def test_without_a_grant_nothing_is_allowed() -> None:
+    boot = Asking(State.WAITING_GRANT)
+
+    with pytest.raises(errors.GrantRefused):
+        fixed(boot, None)
+
+    assert boot.done == []
+
+
+def test_the_first_failure_is_the_one_that_is_told() -> None:
+    class Failing(Flushing):
+        async def run(self, metadata: object, *, on_state: object, fail: Callable[[BookieError], None]) -> "Flushing":
+            fail(errors.DiskFailed("the first"))
+            fail(errors.DiskFailed("what followed of it"))
+            return self
+
+    boot: Any = Failing(ends_well=True, fails=False)
+    with pytest.raises(errors.StorageFailed) as caught:
+        asyncio.run(by_hand.fix(boot, boot, None))
+
+    assert "the first" in str(caught.value.__cause__)

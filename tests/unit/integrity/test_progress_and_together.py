@@ -92,7 +92,7 @@ def test_who_looks_at_all_ledgers_again_counts_from_zero_and_nobody_else_does(ph
     [("", False), ("one", False), ("examining", False), ("cookie", True), ("two", True), ("done", True)],
 )
 def test_what_is_pending_is_a_number_only_after_all_ledgers_were_looked_at(phase: str, *, is_counted: bool) -> None:
-    """The operator takes it for the proof that nothing is left (`bookie.ports.admin`)."""
+    """A metric that says 0 before that would say that nothing is left to repair."""
     progress = BootProgress(HandClock())
     if phase:
         progress.enter(phase)

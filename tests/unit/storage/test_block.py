@@ -75,3 +75,39 @@ def test_a_row_of_another_length_is_damage_and_not_an_absent_entry(slots: dict[i
         block.find(cut, EntryId(FIRST))
     with pytest.raises(CorruptFile):
         list(block.locations_in(cut, EntryId(FIRST)))
+
+
+def test_the_layout_is_that_of_the_indexes_that_are_there() -> None:
+    """Another one reads every index of before as other entries, or as none."""
+    row = pack({1: 0x0A, 31: 0x0B})
+
+    assert row.hex() == "80000002" + "0000000a0000000100000009" + "0000000b0000001f00000009"
+    assert block.KEY.pack(b"E", 7, 2).hex() == "45" + "0000000000000007" + "0000000000000002"
+
+
+def test_entries_of_several_ledgers_go_into_the_rows_of_their_blocks_under_their_keys() -> None:
+    whole = range(block.COUNT)
+    entries = [*((1, entry_id) for entry_id in whole), (1, 32), (2, 37), (2, 38), (2, 64), (3, 64)]
+    ledger_ids = [LedgerId(ledger_id) for ledger_id, _ in entries]
+    entry_ids = [EntryId(entry_id) for _, entry_id in entries]
+    locations = [location.pack(5, entry_id, 9) for _, entry_id in entries]
+
+    bounds = block.bounds(ledger_ids, entry_ids)
+
+    assert bounds == [0, 32, 33, 35, 36, 37]
+    assert block.keys(ledger_ids, entry_ids, bounds) == [
+        block.KEY.pack(b"E", ledger_id, number) for ledger_id, number in [(1, 0), (1, 1), (2, 1), (2, 2), (3, 2)]
+    ]
+    assert block.partly(bounds) == [1, 2, 3, 4], "of the first, nothing else can be in the index"
+    was = block.pack([EntryId(33), EntryId(40)], [location.pack(4, 33, 9), location.pack(4, 40, 9)], None)
+    rows = block.pack_all(entry_ids, locations, bounds, [pack({3: 4}), None, was, None, was])
+    found = [list(block.locations_in(row, EntryId(0))) for row in rows]
+    new = [Location(5, entry_id, 9) for entry_id in entry_ids]
+    old = {1: Location(4, 33, 9), 8: Location(4, 40, 9)}
+    assert found == [
+        [(slot, new[slot]) for slot in whole],
+        [(0, new[32])],
+        [(1, old[1]), (5, new[33]), (6, new[34]), (8, old[8])],
+        [(0, new[35])],
+        [(0, new[36]), (1, old[1]), (8, old[8])],
+    ]

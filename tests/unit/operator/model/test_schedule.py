@@ -92,6 +92,7 @@ def test_the_last_of_several_windows_of_a_day_is_the_open_one_and_the_next_comes
     now_ms = at("2026-11-23T02:45:00Z")
 
     assert found.last_start_ms(now_ms) == at("2026-11-23T02:30:00Z")
+    assert found.last_start_ms(at("2026-11-23T03:15:00Z")) == at("2026-11-23T02:30:00Z")
     assert found.next_start_ms(now_ms) == at("2026-11-23T04:00:00Z")
     assert found.last_start_ms(at("2026-11-23T03:30:00Z")) is None
 
@@ -107,6 +108,16 @@ def test_a_window_of_whole_days_is_open_to_its_last_minute(days: int) -> None:
     assert found.last_start_ms(begun_ms) == begun_ms
     assert found.last_start_ms(end_ms - 1) == begun_ms
     assert found.last_start_ms(end_ms) is None
+
+
+@pytest.mark.parametrize(
+    ("now", "is_open"),
+    [("2026-11-28T23:30:00Z", True), ("2026-11-29T02:59:59Z", True), ("2026-11-29T03:00:00Z", False)],
+)
+def test_a_window_goes_on_after_midnight(now: str, *, is_open: bool) -> None:
+    found = schedule.parse("0 23 * * SAT", "Etc/UTC", 4 * HOUR_MS).last_start_ms(at(now))
+
+    assert found == (at("2026-11-28T23:00:00Z") if is_open else None)
 
 
 def test_the_next_window_is_the_earliest_of_all_schedules() -> None:

@@ -95,6 +95,27 @@ def test_few_ledgers_with_most_of_the_bytes_are_held_too() -> None:
     assert "100 bytes more may go today" in ruling.reason
 
 
+@pytest.mark.parametrize(
+    ("collected", "allowed"),
+    [
+        (Amount(), Amount(100, 100)),
+        (Amount(1, 10), Amount(99, 91)),  # the day began with 1,001 ledgers of 1,010 bytes
+        (Amount(0, 200), Amount(100, 0)),  # more went already than a day has
+        (Amount(200, 0), Amount(0, 100)),
+    ],
+)
+def test_what_went_in_the_day_is_taken_off_in_ledgers_and_in_bytes(collected: Amount, allowed: Amount) -> None:
+    found = Amount(11, allowed.size_bytes + 1)
+
+    ruling = brake.rule(found, Amount(1000, 1000), collected, TENTH)
+
+    assert ruling.allowed == allowed
+    assert f"and {allowed.ledgers if not allowed.ledgers else allowed.size_bytes} " in ruling.reason
+    if allowed.ledgers:
+        fits = Amount(11, allowed.size_bytes)
+        assert brake.rule(fits, Amount(1000, 1000), collected, TENTH) == brake.Ruling("", allowed)
+
+
 def test_a_share_of_one_is_no_brake() -> None:
     assert brake.rule(ledgers(1000), ledgers(1000), ledgers(10_000), BrakeOptions(share_max=1.0)).reason == ""
 
@@ -289,6 +310,19 @@ async def test_what_goes_counts_for_a_day_from_now_although_nobody_asked_for_hou
         assert counts.total() == Amount()
 
     await bench.life(work)
+
+
+def test_counts_are_stored_again_as_they_were_read() -> None:
+    window = Window(0)
+    window.count(ledgers(3))
+    window.at(HOUR_NS)
+    window.count(ledgers(5))
+
+    data = window.dump()
+
+    assert Window.load(data, 7).dump() == data
+    assert Window.load(data, 7).at(7) == ledgers(8)
+    assert Window.load(None, 7).dump() == Window(0).dump()
 
 
 @pytest.mark.parametrize("data", [b"short", Window(0).dump() + b"more", Window(0).dump()[:-1]])
