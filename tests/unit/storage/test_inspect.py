@@ -1,14 +1,17 @@
 """Looking into stopped directories: everything that is there is shown, damage is named, nothing is changed."""
 
 import copy
+import struct
 from typing import Any
 
 import pytest
 
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
+from bookie.ports.ordered_store import PutRow
+from bookie.sim.disk_image import apply_batch
 from bookie.sim.node import ProcessEnd
-from bookie.storage import inspect
+from bookie.storage import block, inspect
 from bookie.storage.inspect import Damage, JournalRecord, LogEntry
 from bookie.storage.store import EntryStore
 from storage_support import KEY, Bench, entry, explicit_lac, put, run
@@ -211,5 +214,56 @@ async def test_a_long_log_is_read_in_pieces(bench: Bench) -> None:
     async def look() -> None:
         found = [one for one in await log_of(bench) if isinstance(one, LogEntry)]
         assert [one.body for one in found] == [entry(7, number, payload=bytes(60_000 + number)) for number in range(50)]
+
+    await bench.look(look())
+
+
+def put_row(bench: Bench, key: bytes, value: bytes) -> None:
+    """Put a row into the index of the stopped bookie, past all that the bookie would ever write."""
+    (rows,) = bench.node.image.volumes["/index"].root.stores()
+    for values in (rows.values, rows.durable):
+        apply_batch(values, [PutRow(key, value)])
+
+
+@story(run)
+async def test_a_ledger_whose_row_cannot_be_read_is_named_with_the_reason_and_all_else_is_shown(bench: Bench) -> None:
+    await fill(bench, flush=True)
+    put_row(bench, struct.pack(">cq", b"L", 7), b"odd")
+    put_row(bench, struct.pack(">cq", b"Q", 9), b"its journal holds nonsense")
+
+    async def look() -> None:
+        async with inspect.open_index(bench.node.world.ordered_stores, "/index") as index:
+            assert [ledger_id for ledger_id, _ in index.ledgers()] == [8]
+            with pytest.raises(errors.CorruptFile) as caught:
+                index.facts(LedgerId(7))
+            assert index.quarantined() == {7: str(caught.value), 9: "its journal holds nonsense"}
+            facts = index.facts(LedgerId(8))
+            assert facts is not None
+            assert facts.is_fenced
+            assert [(ledger_id, entry_id) for ledger_id, entry_id, _ in index.entries(LedgerId(7))] == [
+                (7, 0),
+                (7, 1),
+                (7, 2),
+            ]
+
+    await bench.look(look())
+
+
+@story(run)
+async def test_a_row_of_entries_that_cannot_be_read_costs_its_own_ledger_alone(bench: Bench) -> None:
+    async def work(store: EntryStore) -> None:
+        await bench.put_all(store, 7, range(3))
+        await bench.put_all(store, 8, range(2))
+        await store.flush()
+
+    await bench.life(work)
+    put_row(bench, block.KEY.pack(b"E", 7, 0), b"odd")
+
+    async def look() -> None:
+        async with inspect.open_index(bench.node.world.ordered_stores, "/index") as index:
+            assert index.quarantined() == {}, "nobody has read it yet"
+            assert [(ledger_id, entry_id) for ledger_id, entry_id, _ in index.entries()] == [(8, 0), (8, 1)]
+            assert list(index.quarantined()) == [7]
+            assert list(index.entries(LedgerId(7))) == []
 
     await bench.look(look())

@@ -36,13 +36,17 @@ def test_the_oldest_comes_first_and_of_one_second_the_first_by_name_and_what_is_
 
 
 def test_of_those_that_take_a_bookie_away_one_has_the_turn_and_the_others_all_go_on() -> None:
-    old, young, other = asks("old", NOW_MS - 2), asks("young", NOW_MS - 1), asks("swap", kind="Replace")
-    assert len({old.uid, young.uid, other.uid}) == 3
+    """Also those that are older and take nobody away."""
+    swap, old, young = asks("swap", NOW_MS - 3, kind="Replace"), asks("old", NOW_MS - 2), asks("young", NOW_MS - 1)
+    assert len({old.uid, young.uid, swap.uid}) == 3
 
-    assert names(operation_queue.with_a_turn(seen(young, other, old))) == ["old", "swap"]
-    assert names(operation_queue.with_a_turn(seen(young, other, old, taking=young.uid))) == ["young", "swap"]
-    assert names(operation_queue.with_a_turn(seen(young, other, old, taking=""))) == ["swap"], "nobody can have it yet"
-    assert names(operation_queue.to_take_away(seen(young, other, old))) == ["old", "young"]
+    def found(taking: str | None = None) -> list[str]:
+        return names(operation_queue.with_a_turn(seen(young, swap, old, taking=taking)))
+
+    assert found() == ["swap", "old"]
+    assert found(taking=young.uid) == ["swap", "young"]
+    assert found(taking="") == ["swap"], "nobody can have it yet"
+    assert names(operation_queue.to_take_away(seen(young, swap, old))) == ["old", "young"]
 
 
 def test_while_the_cluster_is_paused_nothing_does_anything() -> None:

@@ -44,6 +44,59 @@ def test_a_kind_is_due_after_its_interval_and_major_wins() -> None:
     assert plan.due(last, 24 * HOUR_NS, CompactionOptions(minor=OFF, major=OFF)) is None
 
 
+def test_an_interval_is_counted_from_the_last_run_of_that_kind() -> None:
+    last = {Kind.MINOR: 5 * HOUR_NS, Kind.MAJOR: 5 * HOUR_NS}
+
+    assert plan.due(last, 6 * HOUR_NS - 1, OPTIONS) is None
+    assert plan.due(last, 6 * HOUR_NS, OPTIONS) is Kind.MINOR
+    assert plan.due(last | {Kind.MINOR: 6 * HOUR_NS}, 29 * HOUR_NS, OPTIONS) is Kind.MAJOR
+
+
+def test_of_a_log_without_bytes_nothing_is_live() -> None:
+    assert LogUsage(1, 0, 0, ledgers=1).share == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "free", "word"),
+    [
+        (Kind.MINOR, 25, "75% full"),
+        (Kind.MINOR, 26, ""),
+        (Kind.MAJOR, 50, "minor compaction only"),
+        (Kind.MAJOR, 51, ""),
+        (Kind.MINOR, 50, ""),
+    ],
+)
+def test_a_disk_is_full_at_its_bound_already(kind: Kind, free: int, word: str) -> None:
+    said = plan.refusal(kind, Usage(100, free), warn=0.5, full=0.75, is_forced=False, options=OPTIONS)
+
+    assert (word in said, said == "") == (True, not word)
+
+
+def test_what_may_be_forced_does_not_run_by_itself() -> None:
+    options = CompactionOptions(minor=CompactionRule(0.2, 0), is_forced_allowed=True)
+
+    said = plan.refusal(Kind.MINOR, Usage(100, 50), warn=0.9, full=0.95, is_forced=False, options=options)
+
+    assert said == "minor compaction is switched off"
+
+
+@pytest.mark.parametrize(
+    ("total", "live", "free", "fits"),
+    [
+        (150, 100, 5_100, True),
+        (150, 101, 5_100, False),  # the disk would be above its bound
+        (200, 100, 400, True),  # above it already: a quarter of what is free, for as much again
+        (199, 100, 400, False),
+        (200, 100, 399, False),
+        (400, 0, 0, True),
+    ],
+)
+def test_copies_fit_up_to_the_bound_and_beyond_it_only_for_what_they_free(
+    total: int, live: int, free: int, *, fits: bool
+) -> None:
+    assert plan.fits(LogUsage(1, total, live, ledgers=1), Usage(10_000, free), full=0.5) is fits
+
+
 @pytest.mark.parametrize(
     ("used", "kind", "is_forced", "may"),
     [
