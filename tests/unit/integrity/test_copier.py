@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ import integrity_support as build
 from bookie.base import errors
 from bookie.base.ids import LAST_ENTRY, BookieId, EntryId, LedgerId
 from bookie.base.throttle import Throttle
+from bookie.base.units import NS_PER_S
 from bookie.integrity.copier import Copier, EntriesUnavailable
+from bookie.integrity.means import RepairMeans
+from bookie.integrity.options import IntegrityOptions
 from bookie.integrity.progress import BootProgress
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.storage.store import LedgerFacts
@@ -272,3 +276,68 @@ def test_a_ledger_without_a_password_is_checked_by_its_ids() -> None:
     copy(shelf, lambda bookie, entry: sealed(entry + 1) if bookie == B1 else sealed(entry), metadata=old)
 
     assert shelf.held == {EntryId(0): sealed(0)}
+
+
+class PacedClock(StillClock):
+    """Notes until when copies were told to wait."""
+
+    def __init__(self) -> None:
+        self.waits: list[int] = []
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        self.waits.append(deadline_ns)
+        await asyncio.sleep(0)
+
+
+def copier_by_means(
+    shelf: Shelf, peers: Peers, *, verify: bool = False, clock: Any = None, throttle: Throttle | None = None
+) -> Copier:
+    """The copier that a repair gets, of a bookie that copies three entries together."""
+    nobody: Any = None
+    world: Any = SimpleNamespace(clock=clock or StillClock())
+    store: Any = shelf
+    means = RepairMeans(
+        store=store,
+        ledgers=nobody,
+        me=build.ME,
+        opener=nobody,
+        peers=peers,
+        options=IntegrityOptions(copy_concurrency=3),
+        world=world,
+        retry=nobody,
+        throttle=throttle or Throttle(None),
+    )
+    return means.copier(BootProgress(world.clock), verify=verify)
+
+
+@pytest.mark.parametrize(("verify", "copied"), [(True, 1), (False, 0)])
+def test_a_repair_reads_what_is_here_only_where_it_is_told_to(verify: bool, copied: int) -> None:
+    """A bookie whose disks were set back has to; who fills holes would read its whole disk."""
+    shelf = Shelf(0, 1, 2, 3, unreadable=(2,))
+    copier = copier_by_means(shelf, Peers(lambda bookie, entry: sealed(entry)), verify=verify)
+
+    assert asyncio.run(copier.copy(LEDGER, build.a_ledger().closed(EntryId(3), 28))) == copied
+    assert len(shelf.checked) == 4 * copied
+
+
+def test_a_repair_copies_as_many_entries_together_and_as_fast_as_its_options_say() -> None:
+    under_way = most = 0
+
+    class Slow(Peers):
+        async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            return await super().read(bookie_id, ledger_id, entry_id)
+
+    clock = PacedClock()
+    copier = copier_by_means(
+        Shelf(), Slow(lambda bookie, entry: sealed(entry)), clock=clock, throttle=Throttle(len(sealed(0)))
+    )
+
+    asyncio.run(copier.copy(LEDGER, build.a_ledger().closed(EntryId(11), 84)))
+
+    assert most == 3
+    assert max(clock.waits) > 10 * NS_PER_S, "twelve entries, one in a second"
