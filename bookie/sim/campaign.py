@@ -40,6 +40,8 @@ ROTA: tuple[tuple[str, ...], ...] = (
     ("bound", "varied"),
     ("bound", "gated"),
     ("bound", "anew"),
+    ("bound", "fill"),
+    ("bound", "auto", "retire", "varied"),
 )
 
 

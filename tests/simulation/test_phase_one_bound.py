@@ -17,6 +17,7 @@ from bookie.metadata.ledger import LedgerMetadata
 from bookie.sim.cluster import INDEX, ROOT, VOLUMES, BookieNode, ClientNode, SimCluster
 from bookie.sim.disk_image import StoreImage
 from bookie.sim.node import ProcessEnd
+from bookie.sim.znodes import Tree
 from bookie.storage import doubt
 from bookie.storage.doubt import Doubt
 from bookie.storage.store import EntryStore
@@ -319,3 +320,53 @@ def test_what_a_boot_asks_grows_with_the_cluster_in_one_form_alone(phase_one: st
     else:
         assert abs(many_calls - few_calls) <= BESIDE_A_BOOT
         assert many_s <= 1.2 * few_s
+
+
+class Many(Tree):
+    """A tree that has, beside its nodes, a closed ledger of others under each id below `count`. None of them is a node,
+    so ten million cost nothing."""
+
+    def __init__(self, tree: Tree, count: int) -> None:
+        super().__init__(tree._on_change)
+        self.nodes, self.commits = tree.nodes, tree.commits
+        self._count = count
+
+    def children(self, path: str) -> list[str]:
+        """2, 4 and 4 digits of the id make the path (spec/metadata.md#M8)."""
+        digits = path.removeprefix(ROOT).replace("/", "")
+        is_ours = path.startswith(ROOT) and (digits.isdecimal() or not digits) and len(digits) in (0, 2, 6)
+        if not is_ours:
+            return super().children(path)
+        known = super().children(path) if path in self.nodes else []
+        width, below = (2, 10**8) if not digits else (4, 10**4) if len(digits) == 2 else (4, 1)
+        base = int(digits or "0") * below * 10**width
+        end = min(-(-(self._count - base) // below), 10**width)
+        letter = "L" if below == 1 else ""
+        return sorted({*known, *(f"{letter}{number:0{width}d}" for number in range(end))})
+
+
+async def cost_among_many(cluster: SimCluster, count: int) -> tuple[int, float]:
+    bookie = cluster.bookies["bookie-0"]
+    for other in cluster.bookies.values():
+        other.crash()
+    bookie.wipe()
+    await pause(cluster, 30_000)
+    keeper, loop = cluster.simulation.keeper, cluster.simulation.loop
+    keeper.tree = Many(keeper.tree, count)
+    calls, began_ns = keeper.calls, loop.now_ns
+    bookie.start()
+    await cluster.until(lambda: bookie.is_ready, "ready")
+    assert durable_doubt(bookie) == Doubt(2, count, count)
+    return keeper.calls - calls, (loop.now_ns - began_ns) / 1e9
+
+
+def test_a_boot_by_a_bound_costs_the_same_among_ten_million_ledgers() -> None:
+    costs = []
+    for count in (10_000, 1_000_000, 10_000_000):
+        cluster = SimCluster(51, bookies=3, phase_one=BOUND)
+        costs.append(cluster.run(lambda it, count=count: cost_among_many(it, count)))  # type: ignore[misc]
+
+    calls, seconds = [each for each, _ in costs], [each for _, each in costs]
+    assert max(calls) <= min(calls) + BESIDE_A_BOOT
+    assert max(seconds) <= 1.2 * min(seconds)
+    assert max(seconds) < 5
