@@ -180,6 +180,46 @@ def test_t14_the_check_of_a_java_bookie_closes_the_ledger_under_its_writer() -> 
         cluster.run(a_bookie_of_a_live_writer_restarts_unclean)
 
 
+async def a_bookie_of_an_idle_writer_restarts_unclean(cluster: SimCluster) -> tuple[LedgerWriter, ClientNode]:
+    """The writer says nothing for three times the grace that writers have (30 s)."""
+    c1 = await cluster.client("c1")
+    writer = await c1(c1.client.create())
+    await append(cluster, c1, writer, b"before")
+    victim = cluster.bookies[writer.metadata.last_segment.bookies[0]]
+    victim.crash()
+    victim.start()
+    await cluster.until_ready(victim.name)
+    await asyncio.sleep(90)
+    await cluster.until_repaired(victim.name)
+    return writer, c1
+
+
+@EITHER_FORM
+def test_t14_an_idle_writer_survives_where_a_bookie_is_spare(phase_one: str) -> None:
+    async def goes_on(cluster: SimCluster) -> int:
+        writer, c1 = await a_bookie_of_an_idle_writer_restarts_unclean(cluster)
+        await append(cluster, c1, writer, b"after")
+        await c1(writer.close())
+        return len(await verify(cluster, writer.id))
+
+    cluster = SimCluster(2, client=QUIET, bookies=4, open_ledger_grace_ms=30_000, phase_one=phase_one)
+    assert cluster.run(goes_on) == 2
+
+
+@EITHER_FORM
+def test_t14_an_idle_writer_without_a_spare_bookie_is_ended_and_nothing_is_lost(phase_one: str) -> None:
+    """It has shown no sign of life, and nobody can take the bookie's place (decisions/0004)."""
+
+    async def is_ended(cluster: SimCluster) -> int:
+        writer, c1 = await a_bookie_of_an_idle_writer_restarts_unclean(cluster)
+        with pytest.raises(errors.LedgerClosed):
+            await c1(writer.append(b"after"))
+        return len(await verify(cluster, writer.id))
+
+    cluster = SimCluster(2, client=QUIET, bookies=3, open_ledger_grace_ms=30_000, phase_one=phase_one)
+    assert cluster.run(is_ended) == 1
+
+
 # ---- spec/bp46.md#T15 ------------------------------------------------------------------------------------------------
 
 
