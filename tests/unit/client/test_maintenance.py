@@ -58,3 +58,21 @@ def test_a_lease_is_judged_anew_when_another_was_written_since_the_look() -> Non
 
     assert judged == ["bookie", "ann"]
     assert found == "ann"
+
+
+def test_a_lease_that_nobody_can_read_hides_no_other_and_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    simulation = Simulation("leases")
+
+    async def run() -> list[list[BookieId]]:
+        node = simulation.node("clerk")
+        store: Any = await node.do(node.begin().metadata_stores.connect(f"zk+hierarchical://zk:2181{ROOT}"))
+        leases = Maintenance(store, ROOT)
+        await node.do(store.create(paths.maintenance(ROOT, BookieId("bookie-0")), b"what is this", parents=True))
+        await node.do(leases.take(ID, OURS))
+        return [list(await node.do(leases.leases())) for _ in range(2)]
+
+    with caplog.at_level("WARNING"):
+        found = simulation.run(run())
+
+    assert found == [[ID], [ID]]
+    assert [each.getMessage()[:45] for each in caplog.records] == ["a maintenance lease counts as none bookie=boo"]

@@ -123,3 +123,29 @@ async def test_what_could_not_be_looked_at_is_an_error_and_not_none(store: Metad
     away: MetadataStore = Away(store)  # type: ignore[assignment]
     with pytest.raises(errors.MetadataError):
         await look(away, clock, A)
+
+
+class Behind(Away):
+    """A server of the store that has not heard of any mark before it was told to catch up."""
+
+    is_behind = True
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.get = store.get
+        self._store = store
+
+    async def sync(self, path: str) -> None:
+        await self._store.sync(path)
+        self.is_behind = False
+
+    async def children(self, path: str) -> tuple[str, ...]:
+        return () if self.is_behind else tuple(await self._store.children(path))
+
+
+@story(tell)
+async def test_an_old_view_of_the_store_hides_no_mark(store: MetadataStore, clock: Clock) -> None:
+    await ledger(store, 7, A, B, C)
+    await Marks(store, ROOT).mark(LedgerId(7), [C], 1)
+    behind: MetadataStore = Behind(store)  # type: ignore[assignment]
+
+    assert held(await look(behind, clock, A, D)) == {A: [7]}

@@ -15,11 +15,13 @@ from bookie.client import Client
 from bookie.client.repair import explaining
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
+from bookie.client.repair.maintenance import Maintenance
 from bookie.client.repair.marks import Marks
 from bookie.client.repair.membership import Membership
 from bookie.client.repair.replication_worker import ReplicationWorker
 from bookie.metadata import paths, repair
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.metadata.maintenance import MaintenanceLease
 from bookie.metadata.repair import Underreplicated
 from bookie.ports.metadata_store import find
 from bookie.wire import messages
@@ -557,6 +559,41 @@ async def test_a_ledger_is_judged_by_its_record_after_a_sync(fleet: Fleet) -> No
         await worker.turn()
 
         assert fleet["b1"].ids(ledger_id) == list(range(10)), worker.blocked
+
+
+@story(tell, zones="abcd")
+async def test_a_bookie_whose_maintenance_begins_before_its_turn_comes_keeps_its_place(fleet: Fleet) -> None:
+    """A turn may last for hours: who was lost when it began may be away on purpose now."""
+    async with fleet.client() as client:
+        async with await client.create() as writer:
+            await writer.append(b"entry")
+        named = writer.metadata.last_segment.bookies
+        lists_all(fleet, 1)
+        for each in fleet.bookies:
+            await fleet.store.create(f"{paths.cookies(ROOT)}/{each.id}", b"", parents=True)
+        marks = Marks(fleet.store, ROOT)
+        await marks.prepare()
+        await marks.mark(writer.id, [named[0]], 1)
+        worker = worker_of(client)
+        await fleet[named[0]].stop()
+        await worker.turn()  # from now on it is away
+        await fleet.machine.loop.sleep_ns(100 * NS_PER_S)
+        ledgers, is_lost = client.shared.ledgers, False
+        get = ledgers.get
+
+        async def get_as_it_is_taken(ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+            nonlocal is_lost
+            is_lost = is_lost or worker.lost == {named[0]}
+            await Maintenance(fleet.store, ROOT).take(named[0], MaintenanceLease(600, "me"))
+            return await get(ledger_id)
+
+        ledgers.get = get_as_it_is_taken  # type: ignore[method-assign]
+
+        await worker.turn()
+
+        assert is_lost
+        assert (await get(writer.id))[0].last_segment.bookies == named
+        assert "under maintenance" in worker.blocked[writer.id]
 
 
 @story(tell)
