@@ -172,7 +172,8 @@ def test_whose_pod_was_killed_meanwhile_says_by_name_what_brings_it_back(fleet: 
     told = fleet.status().bookie(PODS[0])
     assert images(fleet)[PODS[0]] == OLD
     assert told is not None
-    assert (told.state, told.counted) == ("Missing", "Away")
+    assert (told.state, told.counted, told.reason) == ("Missing", "Away", "FormatUnreadable")
+    assert said(fleet, "Stalled")[:2] == ("True", "FormatUnreadable")
     for words in (told.message, said(fleet, "Degraded")[2]):
         assert "ledgers-zone-a-0 has written index format 3, and ledgers-zone-" in words
         assert "set spec.image to a release that reads index format 3 (CrashLoopBackOff" in words

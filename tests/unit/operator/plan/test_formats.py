@@ -357,6 +357,19 @@ def test_a_drain_keeps_a_bookie_that_would_not_start_elsewhere_and_no_other(
     assert words in (found.status.waiting_for or "")
 
 
+@pytest.mark.parametrize("on_drain", ["ReadOnlyFirst", "Restart"])
+def test_beside_it_another_one_of_a_drained_node_has_its_turn(on_drain: str) -> None:
+    first, *others = on_nodes(bookies(NEWER, OLD))
+    *others, last = others
+    last = replace(last, nodes={"node-a": NodeFacts("node-a", "node-uid", drained="cordoned")})
+    observed = seen((first, *others, last), MANUAL)
+
+    found = fleet.decide(with_spec(observed, disruption=Disruption(on_drain=on_drain))).eviction
+
+    assert isinstance(found.action, FlushBookie)
+    assert found.action.bookie == LAST
+
+
 @pytest.mark.parametrize("change", ["paused", "no right to read nodes"])
 def test_where_nobody_is_moved_off_a_node_the_budget_is_none_and_says_who_would_not_start(change: str) -> None:
     observed = seen(on_nodes(bookies(NEWER, OLD)), MANUAL)
