@@ -13,6 +13,9 @@ from bookie.sim.run import SeedOutcome
 
 _PROMISE = re.compile(r"at [0-9.]+ s: (\w+):")
 _GRAVEST = ("S2", "S1", "S3", "S5")
+# Looked for when a run has ended (`replicas`, `fleet_recovery`): a replica that is not there is what any other broken
+# promise leaves behind, so a run made small for it alone may have lost the denial, or the loss, that mattered.
+_MILDEST = ("HOLES", "KEPT", "UNMENDED")
 # Tried in this order: a short run is cheap, so it is looked for first.
 _FAULTS_S = (2.0, 5.0, 10.0, 15.0, 20.0)
 
@@ -55,8 +58,11 @@ def broken(outcome: SeedOutcome) -> dict[str, str]:
 
 
 def _rank(broken: tuple[str, str]) -> tuple[int, str]:
-    """Losses come before what led to them."""
-    return (_GRAVEST.index(broken[0]) if broken[0] in _GRAVEST else len(_GRAVEST), broken[0])
+    """Losses come before what led to them, and replicas that are not there at the end after everything else."""
+    promise = broken[0]
+    if promise in _GRAVEST:
+        return _GRAVEST.index(promise), promise
+    return len(_GRAVEST) + (promise in _MILDEST), promise
 
 
 def shrink(run: Run, faults_s: float, *, runs_max: int, say: Callable[[str], None]) -> Shrunk | None:

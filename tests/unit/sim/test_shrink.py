@@ -75,3 +75,12 @@ def test_an_error_that_is_no_broken_promise_is_looked_for_by_its_class() -> None
     stuck.defect = "SimStuck: nothing can run after 3.000000 s"
 
     assert shrink.broken(stuck) == {"SimStuck": stuck.defect}
+
+
+def test_a_replica_that_is_not_there_at_the_end_is_looked_for_only_where_nothing_else_broke() -> None:
+    """A denial leaves such a hole behind, and a smaller run has the hole alone: its story would be another one."""
+    denied = "at 29.5 s: S8: bookie-0 acknowledged entry 2 of ledger 5 and now denies it"
+    lacks = "at 56.1 s: KEPT: bookie-0 lacks entry 2 of ledger 5"
+
+    assert list(shrink.broken(outcome([], lacks, denied)).values()) == [denied, lacks]
+    assert list(shrink.broken(outcome([], lacks)).values()) == [lacks]
