@@ -76,8 +76,8 @@ def _is_said(message: Message, name: str) -> bool:
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """Return a message as protobuf's JSON, with every field, and with numbers as numbers: people and scripts want them
-    so."""
+    """Return a message as protobuf's JSON, with every field in the order of the .proto text, and with numbers as
+    numbers: people and scripts want them so."""
     message = encode(value)
     shown = json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
     return _with_numbers(shown, message.DESCRIPTOR)
@@ -130,13 +130,20 @@ def _member(kind: type[enum.Enum], name: str) -> enum.Enum | None:
 
 
 def _with_numbers(found: dict[str, Any], descriptor: Any) -> dict[str, Any]:
-    """Turn 64-bit numbers, which protobuf's JSON shows as text, back into numbers."""
-    by_name = {field.json_name: field for field in descriptor.fields}
-    for name, value in found.items():
-        field = by_name[name]
-        if field.message_type is not None:
-            for item in value if isinstance(value, list) else [value]:
-                _with_numbers(item, field.message_type)
+    """Turn 64-bit numbers, which protobuf's JSON shows as text, back into numbers; and put the fields into one order:
+    protobuf's has those that are 0 or empty last."""
+    told: dict[str, Any] = {}
+    for field in descriptor.fields:
+        name = field.json_name
+        if name not in found:
+            continue
+        value = found[name]
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            is_list = isinstance(value, list)
+            items = [_with_numbers(item, field.message_type) for item in (value if is_list else [value])]
+            told[name] = items if is_list else items[0]
         elif isinstance(value, str) and field.type not in (field.TYPE_STRING, field.TYPE_ENUM, field.TYPE_BYTES):
-            found[name] = int(value)
-    return found
+            told[name] = int(value)
+        else:
+            told[name] = value
+    return told

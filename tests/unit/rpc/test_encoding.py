@@ -128,3 +128,9 @@ def test_json_has_every_field_and_numbers_as_numbers() -> None:
     assert shown["volumes"][0]["mount"]["totalBytes"] == 2**41
     assert shown["volumes"][1]["contents"] == "STALE_CONTENTS"
     assert "sentinel" not in shown["volumes"][1]
+
+
+def test_fields_stand_in_the_order_of_the_proto_whatever_is_zero() -> None:
+    seen = [encoding.to_json(port.DrainStatus(ledgers_left=left, is_empty=not left)) for left in (0, 3)]
+
+    assert list(seen[0]) == list(seen[1]) == [each.json_name for each in proto.DrainStatus.DESCRIPTOR.fields]
