@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bookie.base import errors
 from bookie.cli import output, reports, watches, where, who
-from bookie.ports.admin import RepairStatus, State, StorageReport
+from bookie.ports.admin import RepairStatus, StorageReport
 from bookie.rpc import calls, encoding
 
 if TYPE_CHECKING:
@@ -105,8 +105,4 @@ def _not_done(status: RepairStatus | None, cut_off: str) -> str:
     if cut_off or status is None:
         why = "the bookie stopped answering before its repair was done, so nobody knows how the repair ended; ask again"
         return f"{cut_off}: {why}" if cut_off else why
-    if status.state is State.WAITING_GRANT:
-        return "it waits for a grant: `bookie integrity grant` shows what that does, and with --yes gives it"
-    if status.state is State.HELD:
-        return "it is held until a person acts: `bookie integrity report` says why, and what helps"
-    return "the repair is not done; --watch follows it to its end"
+    return reports.left_of_repair(status)

@@ -262,6 +262,9 @@ def tell_drain(arguments: argparse.Namespace, status: DrainStatus) -> int:
     if arguments.cancel and status.is_draining:
         return 1
     if not arguments.status:
+        if not arguments.cancel and not status.is_empty:
+            look = "`bookie node drain --status" + (f" --dead {arguments.dead}`" if arguments.dead else "`")
+            output.tell(f"the drain goes on by itself: {look} shows how far it is, and what stands against it")
         return 0
     if not status.is_draining:
         output.tell(_no_drain(arguments.dead))
@@ -293,8 +296,10 @@ def _scrub(bookie: "AdminClient", arguments: argparse.Namespace) -> int:
             output.rows(arguments, bad, _BAD_COLUMNS)
     if report["givenUp"]:
         output.tell(f"the last pass did not look at all entries: {report['givenUp']}")
-    elif outcome == output.NOT_KNOWN:
+    elif outcome == output.NOT_KNOWN and not arguments.start:
         output.tell("this bookie has not finished a pass over all its entries since it started: nothing is known yet")
+    if arguments.start:
+        output.tell("a pass over all entries was asked for: `bookie node scrub` shows how far it is, and what it found")
     # The command was asked to start a pass, and did; the next `node scrub` tells what the pass finds.
     return 0 if arguments.start and outcome == output.NOT_KNOWN else output.EXIT_OF[outcome]
 

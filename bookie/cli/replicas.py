@@ -155,7 +155,7 @@ def sentence(ledger_id: LedgerId, rows: Sequence[Mapping[str, Any]], *, reads: b
             f"ledger {ledger_id}: no damage was found, but some copies could not be seen (PROBLEM says why)",
         )
     if not copies:
-        return output.WHOLE, f"ledger {ledger_id} is empty: there is no copy to look at"
+        return output.WHOLE, f"ledger {ledger_id} has no entry that a bookie owes it: there is no copy to look at"
     if reads:
         return output.WHOLE, f"ledger {ledger_id}: every one of {copies} copies was read and matches its digest"
     said = f"ledger {ledger_id}: every one of {copies} copies is listed; bytes were not read"

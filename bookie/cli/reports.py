@@ -104,6 +104,19 @@ def progress_line(status: RepairStatus) -> str:
     return line
 
 
+def left_of_repair(status: RepairStatus) -> str:
+    """Return what a repair that is not done waits for, and the next thing to try."""
+    if status.state is State.WAITING_GRANT:
+        return "it waits for a grant: `bookie integrity grant` shows what that does, and with --yes gives it"
+    if status.state is State.HELD:
+        return "it is held until a person acts: `bookie integrity report` says why, and what helps"
+    left = "the repair is not done; --watch follows it to its end"
+    if status.blocked:
+        first = status.blocked[0].ledger_id
+        left += f"; `bookie autorecovery explain {first}` says what ledger {first} waits for, and what helps"
+    return left
+
+
 def fill_line(status: FillStatus) -> str:
     """Return what a fill found and did; one more line for each blocked ledger that it names."""
     if status.is_running or status.is_waiting:

@@ -30,11 +30,13 @@ class Standing(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Holding:
     """What one bookie says that it holds of one ledger. `groups` None: it did not say, for this `reason`; with groups
-    too, `reason` tells what it did not say. `damaged`: entries that were read, and of which it gave no good copy."""
+    too, `reason` tells what it did not say. `damaged`: entries that were read, and of which it gave no good copy.
+    `in_limbo`: it did not say because it may have lost entries of this ledger."""
 
     groups: Sequence[Group] | None
     reason: str = ""
     damaged: Collection[EntryId] = ()
+    in_limbo: bool = False
 
 
 @dataclass(frozen=True, slots=True)

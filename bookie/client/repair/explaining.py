@@ -150,6 +150,13 @@ def _tell_of_waits(told: Explanation) -> None:
         if held.reason:
             told.needs.append(f"bookie {bookie_id} does not say what it holds: {held.reason}")
             told.helps.append(f"`bookie integrity status --admin ...` of {bookie_id} says whether it repairs itself")
+    named = " ".join(f"--bookie {bookie_id}" for bookie_id, held in told.holdings.items() if held.in_limbo)
+    if named and told.metadata.is_closed:
+        told.helps.append(
+            f"where a repair has stopped at this ledger although every bookie serves, nobody has what it lacks: `bookie"
+            f" ledger accept-loss {told.ledger_id} {named} --reason TEXT --dry-run` says which entries those are; with"
+            " --yes it declares them lost"
+        )
     if told.metadata.state is LedgerState.IN_RECOVERY:
         told.needs.append("it is IN_RECOVERY: nobody has decided yet where it ends")
         told.helps.append(

@@ -113,7 +113,7 @@ class Holdings:
                 now_ns = self._shared.world.clock.monotonic_ns()
                 self._no_lists_until_ns[bookie_id] = now_ns + _NO_LISTS_MS * NS_PER_MS
             except BookieError as error:
-                return Holding(None, str(error))
+                return _silent(error)
         return Holding(None, "it gives no list of its entries (an official bookie on DbLedgerStorage gives none)")
 
     async def _read(self, ledger_id: LedgerId, metadata: LedgerMetadata, bookie_id: BookieId) -> Holding:
@@ -124,7 +124,7 @@ class Holdings:
                 lacking = await self.damaged(ledger_id, metadata, bookie_id, batch)
                 held += [(each, each, 1, 0) for each in batch if each not in lacking]
         except BookieError as error:
-            return Holding(None, str(error))
+            return _silent(error)
         return Holding(held)
 
     async def _gives(
@@ -139,3 +139,7 @@ class Holdings:
         except (errors.NoSuchEntry, errors.NoSuchLedger, errors.StorageFailed, errors.DigestMismatch):
             return False
         return True
+
+
+def _silent(error: BookieError) -> Holding:
+    return Holding(None, str(error), in_limbo=isinstance(error, errors.UnknownLedgerState))

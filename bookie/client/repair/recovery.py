@@ -320,7 +320,10 @@ class _Attempt:
         for each, said in judged.items():
             if said.answer is Answer.UNKNOWN:
                 self.machine.failed(
-                    errors.QuorumNotReached(f"bookie {bookies[each]} is not given up, and does not answer: {said}")
+                    errors.QuorumNotReached(
+                        f"bookie {bookies[each]} is not given up, and does not answer: {said}; bring it back, or, if it"
+                        " was emptied for good, name it too"
+                    )
                 )
                 return
         for each, said in judged.items():

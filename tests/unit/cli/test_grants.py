@@ -1,10 +1,10 @@
-"""Whom `bookie integrity grant` gives a grant, and what that grant says."""
+"""Whom `bookie integrity grant` gives a grant, what that grant says, and what is said of the repair after it."""
 
 import pytest
 
-from bookie.base.ids import BookieId
+from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import reports
-from bookie.ports.admin import State, StorageReport, Verdict
+from bookie.ports.admin import BlockedLedger, RepairStatus, State, StorageReport, Verdict
 
 
 def report(verdict: Verdict, state: State = State.HELD) -> StorageReport:
@@ -31,3 +31,14 @@ def test_volumes_that_went_back_in_time_are_granted_only_to_who_gives_up_what_th
 @pytest.mark.parametrize("verdict", [one for one in Verdict if one.is_held and one is not Verdict.STALE])
 def test_no_flag_opens_another_hold(verdict: Verdict) -> None:
     assert reports.why_not(report(verdict), gives_up_stale=True) is not None
+
+
+def test_a_repair_that_waits_names_the_next_thing_to_try() -> None:
+    blocked = (BlockedLedger(LedgerId(8), "nobody can say"), BlockedLedger(LedgerId(9), "nobody can say"))
+
+    stuck = reports.left_of_repair(RepairStatus(State.REPAIRING, blocked=blocked))
+
+    assert stuck.endswith("; `bookie autorecovery explain 8` says what ledger 8 waits for, and what helps")
+    assert "explain" not in reports.left_of_repair(RepairStatus(State.REPAIRING))
+    assert "`bookie integrity grant`" in reports.left_of_repair(RepairStatus(State.WAITING_GRANT, blocked=blocked))
+    assert "`bookie integrity report`" in reports.left_of_repair(RepairStatus(State.HELD))

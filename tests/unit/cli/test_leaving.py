@@ -28,10 +28,12 @@ def test_only_an_empty_bookie_ends_the_look_with_0(status: DrainStatus, code: in
     assert node.tell_drain(asked(status=True, as_json=as_json), status) == code
 
 
-def test_a_drain_that_began_and_one_that_was_cancelled_are_done() -> None:
+def test_a_drain_that_began_and_one_that_was_cancelled_are_done(capsys: pytest.CaptureFixture[str]) -> None:
     assert node.tell_drain(asked(), DrainStatus(is_draining=True)) == 0
+    assert "`bookie node drain --status` shows how far it is" in capsys.readouterr().err
     assert node.tell_drain(asked(cancel=True), DrainStatus()) == 0
     assert node.tell_drain(asked(cancel=True), DrainStatus(is_draining=True)) == 1
+    assert "goes on by itself" not in capsys.readouterr().err
 
 
 LIVES = DrainStatus(is_draining=True, error="bookie b:1 is alive: let it empty itself, or stop it")

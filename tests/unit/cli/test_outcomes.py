@@ -54,7 +54,7 @@ def said(*rows: dict[str, Any], reads: bool = False, listed: str = output.LISTED
 def test_a_ledger_check_says_what_its_outcome_is_worth() -> None:
     assert said(row(), row()) == ("listed", "ledger 7: every one of 6 copies is listed; bytes were not read")
     assert said(row(read=3), reads=True)[1] == "ledger 7: every one of 3 copies was read and matches its digest"
-    assert said(row(expected=0))[1] == "ledger 7 is empty: there is no copy to look at"
+    assert said(row(expected=0))[1] == "ledger 7 has no entry that a bookie owes it: there is no copy to look at"
     assert said(row(), row(missing=None))[0] == "not known"
     assert said(row(missing=2), row(missing=None))[0] == "damage"
     assert [output.EXIT_OF[one] for one in ("whole", "listed", "damage", "not known")] == [0, 0, 1, 6]
@@ -557,6 +557,15 @@ def test_a_scrub_is_whole_only_after_a_pass_that_looked_at_all(
     said = capsys.readouterr()
     assert told in said.err
     assert bool(told) == bool(said.err)
+
+
+def test_who_starts_a_scrub_is_told_where_its_outcome_will_be(capsys: pytest.CaptureFixture[str]) -> None:
+    bookie: Any = SimpleNamespace(ask=lambda _call: ScrubReport(False, 0, 0, 0, LedgerId(0), EntryId(0), 0))
+
+    assert node._scrub(bookie, argparse.Namespace(json=True, start=True)) == 0
+    said = capsys.readouterr().err
+    assert "asked for: `bookie node scrub` shows how far it is" in said
+    assert "nothing is known yet" not in said
 
 
 def test_acls_are_refused_for_a_metadata_store_that_is_no_zookeeper() -> None:

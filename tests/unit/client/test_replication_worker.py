@@ -162,6 +162,21 @@ async def test_a_person_is_told_whose_lock_it_is_since_when_and_what_becomes_of_
         assert re.match(since.format("node-1") + f"is held by {session}: nobody else repairs it", told[1])
 
 
+@story(tell)
+async def test_a_person_is_told_of_the_way_out_where_bookies_in_limbo_wait_for_each_other(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await marked(fleet, client, lacks=range(0))
+        before = await explaining.explain(client.shared, ledger_id)
+        for bookie in ("b0", "b2"):
+            fleet[bookie].limbo.add(ledger_id)
+            del fleet[bookie].entries[ledger_id, EntryId(0)]
+        waits = await explaining.explain(client.shared, ledger_id)
+
+        assert not any("accept-loss" in each for each in before.helps)
+        way_out = next(each for each in waits.helps if f"`bookie ledger accept-loss {ledger_id} " in each)
+        assert set(re.findall(r"--bookie (\w+)", way_out)) == {"b0", "b2"}, "and not b1, which says that it lacks it"
+
+
 def spoil(fleet: Fleet, ledger_id: LedgerId, entries: range, by: str = "b1") -> None:
     """The bookie has them still, and with other bytes."""
     for each in entries:
