@@ -87,20 +87,21 @@ def test_the_layout_is_that_of_the_indexes_that_are_there() -> None:
 
 def test_entries_of_several_ledgers_go_into_the_rows_of_their_blocks_under_their_keys() -> None:
     whole = range(block.COUNT)
-    entries = [*((1, entry_id) for entry_id in whole), (1, 32), (2, 37), (2, 38), (2, 64), (3, 64)]
+    entries = [*((1, entry_id) for entry_id in whole), (1, 32), (2, 37), (2, 38), (2, 64), (3, 64), (4, 74)]
     ledger_ids = [LedgerId(ledger_id) for ledger_id, _ in entries]
     entry_ids = [EntryId(entry_id) for _, entry_id in entries]
     locations = [location.pack(5, entry_id, 9) for _, entry_id in entries]
 
     bounds = block.bounds(ledger_ids, entry_ids)
 
-    assert bounds == [0, 32, 33, 35, 36, 37]
+    assert bounds == [0, 32, 33, 35, 36, 37, 38]
     assert block.keys(ledger_ids, entry_ids, bounds) == [
-        block.KEY.pack(b"E", ledger_id, number) for ledger_id, number in [(1, 0), (1, 1), (2, 1), (2, 2), (3, 2)]
+        block.KEY.pack(b"E", ledger_id, number)
+        for ledger_id, number in [(1, 0), (1, 1), (2, 1), (2, 2), (3, 2), (4, 2)]
     ]
-    assert block.partly(bounds) == [1, 2, 3, 4], "of the first, nothing else can be in the index"
+    assert block.partly(bounds) == [1, 2, 3, 4, 5], "of the first, nothing else can be in the index"
     was = block.pack([EntryId(33), EntryId(40)], [location.pack(4, 33, 9), location.pack(4, 40, 9)], None)
-    rows = block.pack_all(entry_ids, locations, bounds, [pack({3: 4}), None, was, None, was])
+    rows = block.pack_all(entry_ids, locations, bounds, [pack({3: 4}), None, was, None, was, was])
     found = [list(block.locations_in(row, EntryId(0))) for row in rows]
     new = [Location(5, entry_id, 9) for entry_id in entry_ids]
     old = {1: Location(4, 33, 9), 8: Location(4, 40, 9)}
@@ -110,4 +111,5 @@ def test_entries_of_several_ledgers_go_into_the_rows_of_their_blocks_under_their
         [(1, old[1]), (5, new[33]), (6, new[34]), (8, old[8])],
         [(0, new[35])],
         [(0, new[36]), (1, old[1]), (8, old[8])],
+        [(1, old[1]), (8, old[8]), (10, new[37])],
     ]
