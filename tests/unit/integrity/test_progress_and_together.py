@@ -55,6 +55,7 @@ def test_the_time_of_phase_one_runs_while_it_does_and_stays_afterwards() -> None
 
     running = progress.snapshot(State.FENCING).phase_one_ms
     progress.end_phase_one()
+    progress.enter("cookie")
     clock.now_ns += NS_PER_S
 
     assert (running, progress.snapshot(State.STAMPING).phase_one_ms) == (20, 20)
@@ -107,20 +108,26 @@ def test_at_the_end_nothing_is_pending_and_the_time_stands() -> None:
     counted(progress)
     progress.copied(1000)
     clock.now_ns += 5 * NS_PER_S
-    assert progress.snapshot(State.REPAIRING).elapsed_ms == 5_000
+    progress.copied(1000)
+    running = progress.snapshot(State.REPAIRING)
+    assert (running.elapsed_ms, running.bytes_per_second > 0) == (5_000, True)
 
     progress.enter("done")
+    assert progress.snapshot(State.REPAIRING).bytes_per_second == 0
     clock.now_ns += 60 * NS_PER_S
 
     shown = progress.snapshot(State.REPAIRING)
     assert (shown.ledgers_limbo, shown.ledgers_pending, shown.entries_pending) == (0, 0, 0)
     assert (shown.done, shown.bytes_per_second, shown.elapsed_ms) == (True, 0, 5_000)
-    assert (shown.entries_copied, shown.bytes_copied, shown.ledgers_done) == (1, 1000, 7)
+    assert (shown.entries_copied, shown.bytes_copied, shown.ledgers_done) == (2, 2000, 7)
 
 
 def test_before_anything_was_looked_at_nobody_knows_how_many_entries_are_pending() -> None:
     progress = BootProgress(HandClock())
-    assert progress.snapshot(State.FENCING).entries_pending == -1
+    shown = progress.snapshot(State.FENCING)
+    assert shown.entries_pending == -1
+    assert (shown.ledgers_done, shown.ledgers_pending, shown.entries_copied, shown.bytes_copied) == (0, 0, 0, 0)
+    assert (shown.phase, shown.phase_one_ms, shown.done, shown.incarnation) == ("", 0, False, 0)
 
     progress.entries_pending = 2**63
 
