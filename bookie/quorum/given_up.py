@@ -102,8 +102,8 @@ def why_not(seen: Hearing, *, after_crash: bool, corrupt: bool = False) -> str:
         return f"bookie {name} is registered and may still answer: {seen.answer}; try again when it does"
     if not seen.has_begun_anew and not after_crash:
         return (
-            f"bookie {name} may have lost entries, but its identity never began anew: they may be on a disk of it that"
-            " has failed (`bookie node show`); bring that back. If it lost them in an unclean stop, or their bytes are"
-            " bad: --after-crash"
+            f"bookie {name} may have lost entries, but its identity never began anew, or nothing proves that it did:"
+            " they may be on a disk of it that has failed (`bookie node show`); bring that back. If it lost them in an"
+            " unclean stop, or their bytes are bad, or its disks were replaced before a volume was added: --after-crash"
         )
     return ""

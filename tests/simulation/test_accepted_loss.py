@@ -177,13 +177,14 @@ async def test_what_a_named_bookie_still_has_behind_the_end_is_not_given_up_unsa
         await person(accepting_loss.accept(person.client.shared, wanted))
 
 
-@pytest.mark.parametrize("is_put_back", [False, True], ids=["its cookie stood", "its cookie was put back"])
+@pytest.mark.parametrize("cookie", ["stood", "was put back", "was written over"])
 @story(on_cluster, 24, directories=2, journal_write_data=False)
 async def test_a_loss_of_long_ago_says_nothing_of_a_ledger_that_was_made_since(
-    cluster: SimCluster, *, is_put_back: bool
+    cluster: SimCluster, *, cookie: str
 ) -> None:
     """bookie-1 was emptied and repaired; then a ledger is made, and what keeps bookie-1 from answering is no new
-    beginning, so that what it held may be there still. A cookie that somebody puts back is none either."""
+    beginning, so that what it held may be there still. A cookie that somebody puts back is none either, nor one that is
+    written over, as a volume more does."""
     emptied = cluster.bookies["bookie-1"]
     emptied.crash()
     emptied.wipe()
@@ -194,11 +195,13 @@ async def test_a_loss_of_long_ago_says_nothing_of_a_ledger_that_was_made_since(
     ledger_id = await abandoned(cluster, 10)
     emptied.crash()
     person = await cluster.client("person")
-    if is_put_back:
-        store, path = person.client.shared.ledgers.store, paths.cookie(ROOT, BookieId(emptied.name))
-        cookie = await person(store.get(path))
+    store, path = person.client.shared.ledgers.store, paths.cookie(ROOT, BookieId(emptied.name))
+    stored = await person(store.get(path))
+    if cookie == "was put back":
         await person(store.delete(path))
-        await person(store.create(path, cookie.data))
+        await person(store.create(path, stored.data))
+    elif cookie == "was written over":
+        await person(store.put(path, stored.data, stored.version))
     emptied.start()
     await cluster.until(lambda: emptied.is_ready and emptied.state is State.REPAIRING, "it is in doubt")
 

@@ -158,12 +158,14 @@ async def hearing(
         is_registered=not is_gone,
         remains=await remains.of(store, root, bookie_id),
         # By the store's own times; a new identity writes over the cookie that is there, and a mere boot does not
-        # (integrity.identity). Version 0: somebody put a cookie back, which says nothing about the disks.
+        # (integrity.identity). Each write must have been a new identity: a volume more, or a person, writes over it as
+        # well, and the time is that of the last one. Version 0: somebody put a cookie back, which says nothing about
+        # the disks. Of an id that was retired and is back this cannot be told: its person says it (`after_crash`).
         has_begun_anew=life is not None
         and identity is not None
         and made is not None
         and identity.version > 0
-        and cookie.load_incarnation(life.data).incarnation > _FIRST_INCARNATION
+        and cookie.load_incarnation(life.data).incarnation == _FIRST_INCARNATION + identity.version
         and identity.modified_ms >= made.created_ms,
         answer=answer,
     )

@@ -130,6 +130,24 @@ async def test_who_is_given_up_is_looked_for_at_a_metadata_server_that_lags(flee
             await accepted(client)
 
 
+@story(tell)
+async def test_what_is_given_up_is_planned_by_a_record_that_is_not_old(fleet: Fleet) -> None:
+    """Another client closed the ledger, and this client's server has not heard of it."""
+    async with fleet.client() as client, fleet.client() as another:
+        await left(fleet, client, (0, -1))
+        keeper, loop = fleet.machine.keeper, fleet.machine.loop
+        keeper.history = TreeHistory(keeper.tree)
+        for path in list(keeper.tree.nodes):
+            keeper.history.note(path, loop.now_ns)
+        await loop.sleep_ns(NS_PER_S)
+        stored, version = await another.shared.ledgers.get(LEDGER)
+        await another.shared.ledgers.put(LEDGER, stored.in_recovery().closed(EntryId(0), 10), version)
+        keeper.faults.lag_ns = 10**6 * NS_PER_S
+
+        with pytest.raises(errors.GrantRefused, match="is closed at entry 0"):
+            await accepting_loss.plan(client.shared, LEDGER, NAMES[1:], by="ann", reason="the rack burnt")
+
+
 @pytest.mark.parametrize("lists", [True, False])
 @story(tell)
 async def test_a_bookie_that_gives_its_last_entry_may_still_doubt_others(fleet: Fleet, *, lists: bool) -> None:
