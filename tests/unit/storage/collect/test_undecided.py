@@ -167,3 +167,32 @@ def test_the_newest_reason_is_told() -> None:
         undecided.failed(LedgerId(1), reason)
 
     assert list(undecided) == [(1, "second")]
+
+
+def test_a_run_is_silent_only_when_it_asked_and_nobody_answered() -> None:
+    undecided = Undecided()
+    assert not undecided.is_silent, "it asked nothing yet"
+    undecided.begin()
+    undecided.decided(LedgerId(1))
+    undecided.failed(LedgerId(9), "silent")
+    assert not undecided.is_silent, "it was answered before"
+
+    undecided.begin(all_due=True)
+    assert not undecided.is_silent
+    undecided.failed(LedgerId(9), "silent")
+    undecided.failed(LedgerId(2), "silent")
+
+    assert undecided.is_silent
+    assert [ledger_id for ledger_id, _ in undecided] == [2, 9]
+
+
+def test_one_answer_begins_the_row_without_answers_anew() -> None:
+    undecided = Undecided()
+    for _ in range(2):
+        for number in range(IN_A_ROW_MAX - 1):
+            assert not undecided.failed(LedgerId(number), "silent")
+        undecided.decided(LedgerId(100))
+    for number in range(IN_A_ROW_MAX - 1):
+        assert not undecided.failed(LedgerId(number), "silent")
+
+    assert undecided.failed(LedgerId(50), "silent")
