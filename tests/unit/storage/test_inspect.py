@@ -104,7 +104,10 @@ async def test_a_torn_tail_and_rot_in_a_journal_are_told_apart(bench: Bench) -> 
         image.data = bytearray(whole[: 12_288 + 5])  # in the lac, the only record of the third group
         *_, last = await journal_of(bench)
         assert isinstance(last, Damage)
-        assert last.is_tail
+        assert (last.is_tail, last.reason) == (True, "5 bytes of a torn tail")
+        image.data = bytearray(whole[:10])
+        (path,) = bench.paths(".journal")
+        assert await journal_of(bench) == [Damage(path, 0, "the header was never whole", is_tail=True)]
         image.data = bytearray(whole)
         image.data[4096 + 60] ^= 1
         *_, last = await journal_of(bench)
@@ -113,7 +116,7 @@ async def test_a_torn_tail_and_rot_in_a_journal_are_told_apart(bench: Bench) -> 
         image.data[3] ^= 1
         (only,) = await journal_of(bench)
         assert isinstance(only, Damage)
-        assert only.offset == 0
+        assert (only.offset, only.is_tail) == (0, False)
 
     await bench.look(look())
 
@@ -160,6 +163,7 @@ async def test_entry_logs_and_index_show_the_same_entries_and_facts(bench: Bench
             assert index.facts(LedgerId(9)) is None
             assert index.shape() == (0, 1, 1)
             assert len(index.marks()) == 1
+            assert index.history() is not None
             assert [(log_id, ledger_id) for log_id, ledger_id, _ in index.log_use()] == [(0, 7)]
         third = logged[2]
         body = await inspect.read_entry(world.disk, "/ledgers", third.location, LedgerId(7), EntryId(2))
