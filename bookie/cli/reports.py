@@ -77,14 +77,18 @@ def why_not(report: StorageReport, *, gives_up_stale: bool = False) -> str | Non
 def plan(report: StorageReport) -> list[str]:
     """Return what a grant will do, before it is done."""
     lost = ", ".join(volume.name for volume in report.volumes if volume.contents is not Contents.VALID)
+    if report.verdict is Verdict.STALE:
+        copied, better = f"keep what is on {lost}, and copy back from its peers what they lack", "newer volumes of it"
+    else:
+        copied, better = f"and copy back from its peers what {lost} held", "the volumes that had its data"
     return [
         *describe(report),
         "plan:",
         f"  1. fence and put in limbo every ledger that bookie {report.bookie_id} may have lost something of",
         f"  2. replace its cookie (version {report.cookie_version}); incarnation {report.incarnation} -> "
         f"{report.incarnation + 1}",
-        f"  3. serve, and copy back from its peers what {lost} held",
-        "  If an old copy of these volumes still exists, attach it instead: after a grant nobody can use that copy.",
+        f"  3. serve, {copied}",
+        f"  If {better} still exist, attach them instead: after a grant nobody can use them.",
     ]
 
 

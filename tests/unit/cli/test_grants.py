@@ -33,6 +33,15 @@ def test_no_flag_opens_another_hold(verdict: Verdict) -> None:
     assert reports.why_not(report(verdict), gives_up_stale=True) is not None
 
 
+def test_the_plan_says_what_stays_on_volumes_that_went_back_and_which_ones_would_be_better() -> None:
+    stale, lost = (reports.plan(report(verdict))[-2:] for verdict in (Verdict.STALE, Verdict.LOST))
+
+    assert "keep what is on" in stale[0]
+    assert "If newer volumes of it still exist, attach them" in stale[1]
+    assert "keep" not in lost[0]
+    assert "If the volumes that had its data still exist, attach them" in lost[1]
+
+
 def test_a_repair_that_waits_names_the_next_thing_to_try() -> None:
     blocked = (BlockedLedger(LedgerId(8), "nobody can say"), BlockedLedger(LedgerId(9), "nobody can say"))
 
