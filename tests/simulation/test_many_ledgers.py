@@ -74,16 +74,16 @@ def test_a_repair_of_many_small_ledgers_reads_each_record_and_syncs_for_many(pha
     """With a bound each ledger in doubt is examined first, by a read of its own."""
     cluster = SimCluster(61, bookies=3, phase_one=phase_one)
 
-    calls, seconds = cluster.run(lambda it: cost_of_the_repair(it, 600))
+    calls, seconds = cluster.run(lambda it: cost_of_the_repair(it, 300))
 
-    assert calls <= 600 * (reads + 0.2)
-    assert seconds <= 600 / LEAST_A_SECOND
+    assert calls <= 300 * (reads + 0.2)
+    assert seconds <= 300 / LEAST_A_SECOND
 
 
 def test_a_collection_asks_for_many_fenced_ledgers_at_once() -> None:
     cluster = SimCluster(62, bookies=3)
 
-    calls, seconds = cluster.run(lambda it: cost_of_a_collection(it, 600))
+    calls, seconds = cluster.run(lambda it: cost_of_a_collection(it, 300))
 
-    assert calls <= 600 + 20
-    assert seconds <= 600 / LEAST_A_SECOND
+    assert calls <= 300 + 20
+    assert seconds <= 300 / LEAST_A_SECOND
