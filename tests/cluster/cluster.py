@@ -93,7 +93,9 @@ def _images() -> Sequence[str]:
 
 
 def _exports() -> Sequence[str]:
-    """Point a shell's own kubectl and helm at this checkout's cluster, with the very tools that tests use."""
+    """Point a shell's own kubectl and helm at this checkout's cluster, with the very tools that tests use. Raises
+    ClusterError where there is none."""
+    _check_is_there()
     tools = kube_home.this().folder / "bin"
     tools.mkdir(parents=True, exist_ok=True)
     for name, path in (("kubectl", kube_tools.kubectl_path()), ("helm", kube_tools.helm_path())):
@@ -104,6 +106,12 @@ def _exports() -> Sequence[str]:
         f"export KUBECONFIG={shlex.quote(str(kube_tools.kubeconfig()))}",
         f"export PATH={shlex.quote(str(tools))}:$PATH",
     ]
+
+
+def _check_is_there() -> None:
+    """Raise ClusterError without a cluster: kubectl would ask whoever is at localhost:8080, and blame that."""
+    if kube_home.mode() is kube_home.Mode.KIND and not kube_tools.kubeconfig().exists():
+        raise kube_errors.ClusterError("this checkout has no Kubernetes yet: `make cluster` makes one")
 
 
 def _print_lines(lines: Sequence[str]) -> None:
@@ -121,7 +129,8 @@ def _print_status(parsed: argparse.Namespace) -> None:
 
 
 def _become(tool: str, arguments: Sequence[str]) -> None:
-    """Become kubectl or helm, pointed at the cluster. Returns only by raising."""
+    """Become kubectl or helm, pointed at the cluster. Returns only by raising: ClusterError where there is none."""
+    _check_is_there()
     path = kube_tools.kubectl_path() if tool == "kubectl" else kube_tools.helm_path()
     os.execve(path, [tool, *arguments], {**os.environ, **kube_tools.environment()})
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import cluster
 import kube_cache
 import kube_errors
 import kube_home
@@ -23,6 +24,19 @@ def test_two_checkouts_never_share_a_cluster(tmp_path: Path) -> None:
 
     assert one != other
     assert one == kube_home.of(tmp_path / "other" / ".." / "one")
+
+
+@pytest.mark.parametrize("verb", [["kubectl", "get", "nodes"], ["helm", "list"], ["env"]])
+def test_who_asks_a_cluster_that_was_never_made_is_told_how_to_make_it(
+    verb: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """kubectl without a kubeconfig asks whoever is at localhost:8080."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CLUSTER", "kind")
+
+    assert cluster.main(verb) == cluster.FAILED
+    said = capsys.readouterr()
+    assert (said.out, "this checkout has no Kubernetes yet: `make cluster` makes one" in said.err) == ("", True)
 
 
 def test_the_cluster_of_a_checkout_that_is_gone_is_abandoned_and_no_other(
