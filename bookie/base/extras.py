@@ -13,6 +13,8 @@ from typing import NoReturn
 from bookie.base import varint
 
 DISTRIBUTION = "bookie-ledger"
+# No registry has it: whoever asks one by that name gets nothing, or what a stranger put there.
+INSTALL = "in its checkout, pip install '.[{0}]'"
 # Top-level modules of each extra of pyproject.toml. For a module of two extras the sentence names the first.
 MODULES: Mapping[str, tuple[str, ...]] = {
     "bookie": ("rocksdict", "grpc", "grpc_health", "prometheus_client", "cryptography", "uvloop"),
@@ -36,7 +38,7 @@ def sentence(program: str, module: str, extra: str = "") -> str:
     extras = [name for name, modules in MODULES.items() if module in modules]
     if not extras:
         return ""
-    return f"{program} needs {module}, which is not installed: pip install '{DISTRIBUTION}[{extra or extras[0]}]'"
+    return f"{program} needs {module}, which is not installed: {INSTALL.format(extra or extras[0])}"
 
 
 def missing(extra: str) -> str:

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from bookie.base import errors
+from bookie.base import errors, extras
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 # All that a server needs (local-cluster.md, 4); logging without an implementation is silent.
@@ -41,8 +41,8 @@ def find_jars() -> list[str]:
     jars = [sorted(folder.glob(f"{pattern}.jar")) for pattern in _JARS] if folder is not None else []
     if not jars or not all(jars):
         raise errors.BadInput(
-            "the embedded ZooKeeper uses the jars inside pyspark, which is not installed: pip install"
-            " 'bookie-ledger[spark]', or name a running ZooKeeper with --metadata-service-uri"
+            "the embedded ZooKeeper uses the jars inside pyspark, which is not installed:"
+            f" {extras.INSTALL.format('spark')}, or name a running ZooKeeper with --metadata-service-uri"
         )
     return [str(found[-1]) for found in jars]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bookie.base import errors
+from bookie.base import errors, extras
 from bookie.ports.tls import TlsOptions
 from bookie.runtime import given_file
 
@@ -149,7 +149,7 @@ def _open_pkcs12(data: bytes, password: str) -> tuple[bytes, list[bytes]]:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
         raise errors.BadInput(
-            "PKCS12 stores need the package cryptography: pip install 'bookie-ledger[bookie]', or use PEM files"
+            f"PKCS12 stores need the package cryptography: {extras.INSTALL.format('bookie')}, or use PEM files"
         ) from None
     store = pkcs12.load_pkcs12(data, password.encode())
     others = [found.certificate for found in store.additional_certs]

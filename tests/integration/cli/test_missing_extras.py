@@ -60,7 +60,7 @@ def test_a_program_names_the_extra_that_it_misses(tmp_path: Path, extra: str, mo
     assert ended.returncode == 1, ended
     assert ended.stdout == ""
     (line,) = ended.stderr.splitlines()
-    assert f" needs {module}, which is not installed: pip install 'bookie-ledger[{extra}]'" in line
+    assert f" needs {module}, which is not installed: in its checkout, pip install '.[{extra}]'" in line
 
 
 @pytest.mark.parametrize("module", ["bookie.connect", "bookie.blocking"])
@@ -77,7 +77,7 @@ def test_an_import_that_misses_an_extra_says_so(tmp_path: Path) -> None:
 
     said = ended.stderr.splitlines()[-1]
     assert said.startswith("ModuleNotFoundError: pyspark_bookkeeper needs pyspark, which is not installed: ")
-    assert said.endswith("pip install 'bookie-ledger[spark]'")
+    assert said.endswith("in its checkout, pip install '.[spark]'")
 
 
 def test_every_extra_of_the_project_is_known() -> None:
