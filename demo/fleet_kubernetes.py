@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ class KubernetesStage:
         self.logs = logs
         self.cluster = cluster  # metadata.name of the BookieCluster
         self.writers = "workload" if cluster == CLUSTER else f"workload-{cluster}"  # their pod
+        self.equip_writers: Callable[[str], str] = str  # what becomes of their manifest before it is applied
         self._timeline: Timeline | None = None
         self._incarnation_before = 0
         self._pod_uid_before = ""
@@ -127,7 +128,7 @@ class KubernetesStage:
             uri = str(self.resource()["spec"]["metadataService"]["uri"])
             text = (kube_setup.ROOT / "examples" / "workload.yaml").read_text()
             text = text.replace("metadata:\n  name: workload\n", f"metadata:\n  name: {self.writers}\n")
-            kube_setup.apply_text(text.replace(f"={EXAMPLE_URI}\n", f"={uri}\n"))
+            kube_setup.apply_text(self.equip_writers(text.replace(f"={EXAMPLE_URI}\n", f"={uri}\n")))
             self.kubectl("wait", "--for=condition=Ready", f"pod/{self.writers}", f"--timeout={POD_TIMEOUT_S:.0f}s")
         command = [*self._kubectl, "exec", self.writers, "--", "bookie", "workload"]
         follow = [*self._kubectl, "logs", "--follow", "--tail=1", self.writers]

@@ -29,8 +29,10 @@ ZOOKEEPER_FILES = Path(__file__).parent / "zookeeper"
 ZOOKEEPER_JARS = (
     "zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java",
     "log4j-api", "log4j-core", "log4j-slf4j2-impl",
+    "netty-buffer", "netty-codec-base", "netty-common", "netty-handler", "netty-resolver", "netty-tcnative-classes",
+    "netty-transport", "netty-transport-classes-epoll", "netty-transport-native-unix-common",
 )  # fmt: skip
-"""What starts a server, and what lets it say why it does not: all of it ships inside pyspark."""
+"""What starts a server, lets it say why it does not, and lets it speak TLS: all of it ships inside pyspark."""
 
 PYSPARK_PACKAGE = "pyspark>=4.1,<5"
 

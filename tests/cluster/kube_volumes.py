@@ -95,6 +95,14 @@ def fail(volume: Volume) -> None:
         os.close(folder)
 
 
+def make_read_only(volume: Volume) -> None:
+    """Have each write of `volume` end in EROFS until it is mounted anew, while what it has can be read: what the kernel
+    makes of a file system in which it has found an error (ext4's errors=remount-ro, as in most distributions)."""
+    _in_node(volume.node, f"mount -o remount,errors=remount-ro {volume.mount_point}")
+    device = _attach(volume.backing).removeprefix("/dev/")
+    Path(f"/sys/fs/ext4/{device}/trigger_fs_error").write_text("1")
+
+
 def detach(volume: Volume) -> None:
     """Let go of the file `volume.backing`, which may then be copied or replaced. It must not be mounted."""
     _detach(volume.backing)

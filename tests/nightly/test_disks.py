@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
+import disks_support
 import kube_engine
-import kube_home
-import kube_kind
-import kube_tools
 import kube_volumes
+from disks_support import Disks, disk, serves
 from fleet_kubernetes import KubernetesStage
 from fleet_support import Fleet
 from kube_volumes import Volume
@@ -29,53 +28,31 @@ pytestmark = pytest.mark.cluster
 
 NAME = "disks"
 ROLES = ("journal", "ledgers")  # the index is on the ledger volume
-Disks = dict[str, Volume]  # by the name of their PersistentVolume
 
 
 def make(node: str, number: int) -> Disks:
     """The disks of one bookie on `node`."""
-    made = [kube_volumes.create(f"{NAME}-{number}-{role}", node=node) for role in ROLES]
-    kube_tools.apply(kube_volumes.manifest(made))
-    return {one.name: one for one in made}
+    return disks_support.make(NAME, node, number, ROLES)
 
 
 @pytest.fixture(scope="module")
 def disks(stage: KubernetesStage) -> Iterator[Disks]:
     """Disks for four bookies over three nodes; a test may add others."""
     del stage
-    made: Disks = {}
-    nodes = sorted(kube_kind.nodes(kube_home.this().name))
-    try:
-        for number, node in enumerate([*nodes, nodes[0]]):
-            made |= make(node, number)
-        yield made
-    finally:
-        for volume in made.values():
-            kube_tools.kubectl("delete", "pv", volume.name, "--ignore-not-found")
-            kube_volumes.destroy(volume)
+    yield from disks_support.of_a_fleet(NAME, 4, ROLES)
 
 
 @pytest.fixture(scope="module")
 def own(stage: KubernetesStage, disks: Disks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    def volumes(role: str) -> dict[str, Any]:
-        one = {"name": role, "size": "64Mi", "kind": "LocalDisk", "accessMode": "ReadWriteOnce"}
-        return {"volumes": [one | {"storageClassName": kube_volumes.STORAGE_CLASS}]}
-
-    anywhere = {"nodeSelector": {"kubernetes.io/os": "linux"}}
-    zones = [{"name": zone, **anywhere} for zone in ("zone-a", "zone-b", "zone-c")]
-    storage = {"journalWriteData": False} | {role: volumes(role) for role in ROLES}
-    with own_fleet(stage, tmp_path_factory.mktemp(NAME), NAME, storage=storage, zones=zones) as made:
+    with own_fleet(
+        stage, tmp_path_factory.mktemp(NAME), NAME, **disks_support.spec({role: [role] for role in ROLES})
+    ) as made:
         yield made
 
 
 @pytest.fixture
 def fleet(own: Fleet, request: pytest.FixtureRequest) -> Iterator[Fleet]:
     yield from under_writers(own, request)
-
-
-def disk(fleet: Fleet, disks: Disks, pod: str, role: str = "ledgers") -> Volume:
-    """The disk that this volume of the bookie is on."""
-    return next(disks[one["pvName"]] for one in fleet.bookie(pod)["volumes"] if one["name"] == role)
 
 
 @contextlib.contextmanager
@@ -107,16 +84,6 @@ def held(fleet: Fleet, pod: str, *reasons: str) -> dict[str, Any]:
         return entry if entry.get("state") == "Held" and entry.get("reason") in reasons else None
 
     return fleet.sees(f"{pod} to be held for {' or '.join(reasons)}", look, detail=lambda: str(fleet.bookie(pod)))
-
-
-def serves(fleet: Fleet, pod: str, incarnation: int) -> None:
-    """Wait until the pod that is there now serves in this life: a status may be that of the pod before."""
-
-    def look() -> bool:
-        entry, uid = fleet.bookie(pod), fleet.uids().get(pod)
-        return (entry.get("state"), entry.get("incarnation"), entry.get("podUID")) == ("Serving", incarnation, uid)
-
-    fleet.sees(f"{pod} to serve in life {incarnation}", look, detail=lambda: str(fleet.bookie(pod)))
 
 
 @pytest.mark.parametrize(("whose", "reason"), [("nobody's", "ResetLocalDisk"), ("another's", "ForeignVolume")])
