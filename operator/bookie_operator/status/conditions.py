@@ -85,7 +85,8 @@ def _ready(plan: FleetPlan, sight: Sight, stalled: Truth) -> Truth:
             "Ready",
             False,
             "MetadataUnavailable",
-            "no bookie reaches the metadata store: look at it, and at the network",
+            "no bookie reaches the metadata store: look at it, and at the network; where it refuses them (TLS, a"
+            " password), the log of each bookie says why",
         )
     told = truth.listed(_absence(plan, one) for one in sight.desired if not one.stage.is_writable)
     if sight.writable + len(sight.silent) < ensemble:

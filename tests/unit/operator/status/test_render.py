@@ -202,6 +202,9 @@ def test_a_metadata_store_that_nobody_reaches_is_not_ready() -> None:
     found = status(tuple(cut(case) for case in make.fleet()))
 
     assert condition(found, "Ready") == ("False", "MetadataUnavailable")
+    ready = found.condition("Ready")
+    assert ready is not None
+    assert "the log of each bookie says why" in ready.message, "a wrong certificate is told nowhere else"
     assert found.metadata is not None
     assert not found.metadata.reachable
 
