@@ -70,7 +70,7 @@ def test_one_disk_of_several_is_replaced_while_its_bookie_serves_what_the_others
 
     kube_volumes.make_read_only(worn)
     told = fleet.says("StorageHealthy", "DirectoryFailed")
-    assert f"/bookie/ledgers/current of {POD} failed and takes no writes" in told, told
+    assert f"/bookie/ledgers/ledgers of {POD} failed and takes no writes" in told, told
     assert "a BookieOperation ReplaceVolume of ledgers" in told, told
     fleet.sees("the bookie to be read-only", lambda: fleet.bookie(POD)["state"] == "ReadOnly",
                detail=lambda: str(fleet.bookie(POD)))  # fmt: skip

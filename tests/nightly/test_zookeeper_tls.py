@@ -212,11 +212,8 @@ def test_a_new_fleet_with_a_wrong_authority_is_told_and_begins_once_it_is_put_ri
     right = secrets_support.files_of(OF_BOOKIES)
     name, secret = f"{NAME}-new", f"{OF_BOOKIES}-new"
     secrets_support.put(secret, right | {"ca.crt": authorities.trusted("stranger")})
-    alone = {"ensembleSize": 1, "writeQuorum": 1, "ackQuorum": 1}
     try:
-        with own_fleet(
-            stage, tmp_path, name, metadataService=service(secret), replicas=1, zones=None, quorum=alone
-        ) as made:
+        with own_fleet(stage, tmp_path, name, metadataService=service(secret), replicas=3) as made:
             told = ""
 
             def is_told() -> bool:
