@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import time
@@ -259,19 +260,27 @@ class Encrypted:
 
     def __init__(self, folder: Path, *, hosts: tuple[str, ...] = ("localhost",)) -> None:
         self.authority = tls_support.Authority()
-        key, certificate = self.authority.issue("zookeeper", hosts=hosts).pem(folder)
-        both = folder / "both.pem"
-        both.write_text(Path(key).read_text() + Path(certificate).read_text())
-        self.trust_store = self.authority.pem(folder)
+        self._folder, self._hosts = folder, hosts
+        self.shows(self.authority)
+        self.trust_store = self.trusts(self.authority)
         self.port = port_support.free_port()
         self.uri = f"zk+hierarchical://localhost:{self.port}/ledgers"
         self.settings = {
             "secureClientPort": self.port,
             "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-            "ssl.keyStore.location": both,
+            "ssl.keyStore.location": folder / "both.pem",
             "ssl.trustStore.location": self.trust_store,
             "ssl.clientAuth": "need",
         }
+
+    def shows(self, authority: tls_support.Authority) -> None:
+        """The server has a new certificate by this authority, from its next start on."""
+        key, certificate = authority.issue("zookeeper", hosts=self._hosts).pem(self._folder)
+        (self._folder / "both.pem").write_text(Path(key).read_text() + Path(certificate).read_text())
+
+    def trusts(self, authority: tls_support.Authority) -> str:
+        """The server trusts this authority alone, from its next start on; return the file that says so."""
+        return authority.pem(self._folder)
 
 
 @pytest.fixture(scope="module")
@@ -320,6 +329,49 @@ def test_a_certificate_of_another_host_is_told(encrypted: Encrypted, tmp_path: P
 def test_plain_words_to_a_port_with_tls_are_told(encrypted: Encrypted) -> None:
     with pytest.raises(errors.MetadataError, match="Does it want TLS: zkTlsEnabled"):
         run_as(NOBODY, encrypted.uri, works, session_ms=3000)
+
+
+def test_every_certificate_is_made_anew_under_one_session_of_ours(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """docs/SECURITY.md: the next connection uses new files; those of a stranger are told, and put right by files."""
+    made, next_one = Encrypted(tmp_path), tls_support.Authority("next")
+    ours = tmp_path / "ours"
+    ours.mkdir()
+
+    def we_have(authority: tls_support.Authority, *trusted: tls_support.Authority) -> TlsOptions:
+        key, certificate = authority.issue("bookie").pem(ours)
+        known = b"".join(Path(one.pem(ours)).read_bytes() for one in trusted)
+        (ours / "ca.crt").write_bytes(known)
+        return TlsOptions(key_store=key, certificate=certificate, trust_store=str(ours / "ca.crt"))
+
+    async def again(server: ZooKeeper) -> None:
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)
+
+    with zookeeper_support.running(tmp_path / "zookeeper", settings=made.settings) as server:
+
+        async def story(store: ZooKeeperStore) -> None:
+            await store.create("/kept", b"1")
+            we_have(next_one, made.authority, next_one)
+            made.shows(next_one)
+            made.trusts(next_one)
+            await again(server)
+            assert (await store.get("/kept")).data == b"1", "it trusts our new certificate, and we its own"
+
+            we_have(next_one, tls_support.Authority("stranger"))
+            await again(server)
+            with pytest.raises(errors.MetadataError, match=r"is .*ca.crt .tlsTrustStore. the right authority's"):
+                await store.get("/kept")
+            we_have(next_one, next_one)
+            async with asyncio.timeout(wait_support.patient(30)):
+                while True:
+                    with contextlib.suppress(errors.MetadataError):
+                        assert (await store.get("/kept")).data == b"1"
+                        return
+
+        run_as(MetadataSecurity(tls=we_have(made.authority, made.authority)), made.uri, story)
+    assert "metadata store does not take us reason=TLS with localhost" in caplog.text
 
 
 # ---- a whole bookie --------------------------------------------------------------------------------------------------
