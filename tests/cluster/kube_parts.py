@@ -78,6 +78,7 @@ PARTS = {
         Part("etcd"),
         Part("pause"),
         Part("kstatus"),
+        Part("cert-manager"),
         Part("coredns", "github.com/coredns/coredns@v1.12.1"),
         Part("local-path-provisioner", "github.com/rancher/local-path-provisioner@v0.0.30"),
         Part("kind", KIND_MODULE),
@@ -96,6 +97,13 @@ def module_folder(module: str) -> Path:
     """Return where the module cache keeps `module@version`, fetched when it is not there."""
     shown = kube_shell.run(_go(), "mod", "download", "-json", module, env=_go_env(), cwd=Path("/"))
     return Path(json.loads(shown)["Dir"])
+
+
+def module_of(name: str, module: str) -> Path:
+    """Return where the module cache keeps `module` in the version from which part `name` of ours is built."""
+    within = SOURCES / name
+    kube_shell.run(_go(), "mod", "download", module, env=_go_env(), cwd=within)
+    return Path(kube_shell.run(_go(), "list", "-m", "-f", "{{.Dir}}", module, env=_go_env(), cwd=within).strip())
 
 
 def _build(part: Part, target: Path) -> None:

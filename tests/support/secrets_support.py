@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -41,9 +41,12 @@ def remove(*names: str) -> None:
 
 def arrives(fleet: Fleet, pods: Iterable[str], path: str, text: bytes) -> None:
     """Wait until the file `path` of these pods is `text`: the kubelet brings it in a minute or two."""
+
+    def has(pod: str) -> Callable[[], bool]:
+        return lambda: fleet.stage.kubectl("exec", pod, "--", "cat", path).encode() == text
+
     for pod in pods:
-        ask = ("exec", pod, "--", "cat", path)
-        fleet.sees(f"{path} in {pod} to be new", lambda ask=ask: fleet.stage.kubectl(*ask).encode() == text)
+        fleet.sees(f"{path} in {pod} to be new", has(pod))
 
 
 def writers_have(fleet: Fleet, volume: Mapping[str, Any], path: str, environment: Mapping[str, str]) -> None:
