@@ -49,7 +49,7 @@ def test_a_bookie_that_waits_may_be_granted_and_the_plan_says_what_will_happen()
     assert reports.why_not(report()) is None
     assert "incarnation 2 -> 3" in plan
     assert "journal, ledgers, index" in plan
-    assert "attach it instead" in plan
+    assert "attach them instead" in plan
 
 
 @pytest.mark.parametrize("verdict", [one for one in Verdict if one.is_held])
