@@ -47,6 +47,7 @@ def own(stage: KubernetesStage, disks: Disks, tmp_path_factory: pytest.TempPathF
     with own_fleet(
         stage, tmp_path_factory.mktemp(NAME), NAME, **disks_support.spec({role: [role] for role in ROLES})
     ) as made:
+        made.settled()  # before a test keeps new pods off the nodes that these disks are on
         yield made
 
 
