@@ -43,7 +43,7 @@ async def _settle(arguments: argparse.Namespace, boot: Boot, metadata: MetadataS
         return 0
     if report.verdict not in by_hand.FIXABLE:
         raise errors.GrantRefused("held", f"bookie {report.bookie_id} is held ({facts['verdict']}): {report.reason}")
-    if not output.consents(arguments, reports.plan(report)):
+    if not output.consents(arguments, reports.plan(report, is_stopped=True)):
         return 0
     grant = reports.grant_for(report, "bookie cookie fix", f"local: bookie cookie fix by {who.caller()}")
     await by_hand.fix(boot, metadata, None if report.verdict is Verdict.RESUME else grant)

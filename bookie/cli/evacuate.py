@@ -87,7 +87,9 @@ class _Report:
         if arguments.json:
             output.say(arguments, facts, "")
             return 1 if left else 0
-        done = f"{facts['moved']} of {self.ledgers} ledgers no longer name {', '.join(self.bookies)}"
+        names = ", ".join(self.bookies)
+        done = f"{facts['moved']} of {self.ledgers} ledgers no longer name {names}"
+        done = done if self.ledgers else f"no ledger names {names}"
         print(f"{done}; {entries} entries, {size} bytes copied{'; its cookie is deleted' if self.forgotten else ''}")
         if left:
             print("\n".join(output.table(left, _LEFT_COLUMNS)))

@@ -74,8 +74,8 @@ def why_not(report: StorageReport, *, gives_up_stale: bool = False) -> str | Non
     return None
 
 
-def plan(report: StorageReport) -> list[str]:
-    """Return what a grant will do, before it is done."""
+def plan(report: StorageReport, *, is_stopped: bool = False) -> list[str]:
+    """Return what a grant will do, before it is done. `is_stopped`: to a bookie that a person starts afterwards."""
     lost = ", ".join(volume.name for volume in report.volumes if volume.contents is not Contents.VALID)
     if report.verdict is Verdict.STALE:
         copied, better = f"keep what is on {lost}, and copy back from its peers what they lack", "newer volumes of it"
@@ -87,7 +87,7 @@ def plan(report: StorageReport) -> list[str]:
         f"  1. fence and put in limbo every ledger that bookie {report.bookie_id} may have lost something of",
         f"  2. replace its cookie (version {report.cookie_version}); incarnation {report.incarnation} -> "
         f"{report.incarnation + 1}",
-        f"  3. serve, {copied}",
+        f"  3. {'end; once it is started, ' if is_stopped else ''}serve, {copied}",
         f"  If {better} still exist, attach them instead: after a grant nobody can use them.",
     ]
 

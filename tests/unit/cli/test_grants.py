@@ -42,6 +42,13 @@ def test_the_plan_says_what_stays_on_volumes_that_went_back_and_which_ones_would
     assert "If the volumes that had its data still exist, attach them" in lost[1]
 
 
+def test_the_plan_for_a_stopped_bookie_does_not_promise_to_serve() -> None:
+    serves, ends = (reports.plan(report(Verdict.LOST), is_stopped=stopped)[-2] for stopped in (False, True))
+
+    assert serves.startswith("  3. serve, ")
+    assert ends.startswith("  3. end; once it is started, serve, ")
+
+
 def test_a_repair_that_waits_names_the_next_thing_to_try() -> None:
     blocked = (BlockedLedger(LedgerId(8), "nobody can say"), BlockedLedger(LedgerId(9), "nobody can say"))
 

@@ -70,3 +70,16 @@ def test_ledgers_that_fail_are_said_to_be_tried_again_once(capsys: pytest.Captur
 
     assert (evacuation.asked, report.left) == (2, {7: "nobody has it"})
     assert capsys.readouterr().err == "1 ledgers could not be moved: trying these a second time\n"
+
+
+def test_a_bookie_that_no_ledger_names_is_told_as_that_and_not_as_none_of_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = argparse.Namespace(json=False)
+
+    assert evacuate._Report([ID], ledgers=0, forgotten=True).tell(arguments, None) == 0
+    assert evacuate._Report([ID], ledgers=2).tell(arguments, None) == 0
+
+    none, two = capsys.readouterr().out.splitlines()
+    assert none == f"no ledger names {ID}; 0 entries, 0 bytes copied; its cookie is deleted"
+    assert two.startswith(f"2 of 2 ledgers no longer name {ID}; ")
