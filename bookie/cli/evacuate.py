@@ -91,6 +91,10 @@ class _Report:
         done = f"{facts['moved']} of {self.ledgers} ledgers no longer name {names}"
         done = done if self.ledgers else f"no ledger names {names}"
         print(f"{done}; {entries} entries, {size} bytes copied{'; its cookie is deleted' if self.forgotten else ''}")
+        if self.forgotten:
+            output.tell(
+                "with its old directories it does not start any more; with empty ones it starts as a new bookie"
+            )
         if left:
             print("\n".join(output.table(left, _LEFT_COLUMNS)))
             output.tell("mend what the table says, then run the command again: ledgers already moved are skipped")

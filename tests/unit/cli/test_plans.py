@@ -80,6 +80,8 @@ def test_a_bookie_that_no_ledger_names_is_told_as_that_and_not_as_none_of_none(
     assert evacuate._Report([ID], ledgers=0, forgotten=True).tell(arguments, None) == 0
     assert evacuate._Report([ID], ledgers=2).tell(arguments, None) == 0
 
-    none, two = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    none, two = said.out.splitlines()
+    assert said.err.count("with empty ones it starts as a new bookie") == 1, "of the one that was forgotten"
     assert none == f"no ledger names {ID}; 0 entries, 0 bytes copied; its cookie is deleted"
     assert two.startswith(f"2 of 2 ledgers no longer name {ID}; ")
