@@ -78,12 +78,22 @@ class Identities:
         return self._wallet.identity(cluster.uid) is not None
 
     async def forget(self, namespace: str, name: str) -> None:
-        """Remove the authority of a cluster that is gone."""
+        """Remove the authority of a cluster that is gone, and what it published beside other clusters of its namespace:
+        a Secret holds 1 MiB. Raises KubeError when the pass must be repeated."""
         for purpose in (secrets.ADMIN, secrets.DATA):
+            await self._withdraw(namespace, name, purpose)
             live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)
             if any(secrets.is_of(purpose, key, namespace, name) for key in (live or {}).get("data") or ()):
                 manager = secrets.manager(namespace, name, purpose)
                 await self._store(secrets.authorities(self._namespace, {}), live, manager)
+
+    async def _withdraw(self, namespace: str, name: str, purpose: Purpose) -> None:
+        live = await self._kube.get("Secret", namespace, purpose.secret)
+        if live is None or not any(f"{name}.{file}" in (live.get("data") or {}) for file in purpose.files):
+            return
+        # With its version: of a Secret that Kubernetes deletes meanwhile nothing may be made anew.
+        manifest = secrets.without_files(namespace, purpose, live["metadata"].get("resourceVersion", ""))
+        await self._store(manifest, live, secrets.manager(namespace, name, purpose))
 
     async def _authority(self, cluster: Cluster, now: dt.datetime, purpose: Purpose) -> Authority:
         live = await self._kube.get("Secret", self._namespace, names.ADMIN_AUTHORITIES)

@@ -78,6 +78,13 @@ def certificates(cluster: Cluster, files: dict[str, bytes], purpose: Purpose = A
     return manifest
 
 
+def without_files(namespace: str, purpose: Purpose, resource_version: str) -> Manifest:
+    """Return the Secret of certificates as a cluster applies it that has none of them any more."""
+    manifest = _secret(purpose.secret, namespace, {})
+    manifest["metadata"]["resourceVersion"] = resource_version
+    return manifest
+
+
 def data_authority(cluster: Cluster, bundle: bytes) -> Manifest:
     """Return the ConfigMap from which clients learn whom to trust. Not the cluster's child: prune leaves it alone."""
     return {

@@ -99,6 +99,28 @@ def test_a_cluster_that_is_gone_leaves_no_key_behind() -> None:
     run(story.identities.forget("data", "ledgers"))
 
     assert [key.split("_")[1] for key in story.secrets.data[AUTHORITIES]] == ["logs"]
+    assert {key.split(".")[0] for key in story.secrets.data[CERTIFICATES]} == {"logs"}
+    assert story.ensure(other()) == [], "the other cluster's stand as before"
+
+
+def test_a_secret_that_went_with_its_cluster_is_not_made_anew() -> None:
+    story = Story()
+    story.ensure()
+    del story.secrets.data[CERTIFICATES]
+    story.secrets.writes.clear()
+
+    run(story.identities.forget("data", "ledgers"))
+
+    assert story.secrets.writes == [AUTHORITIES]
+
+
+def test_a_secret_that_goes_while_its_cluster_is_forgotten_is_not_made_anew() -> None:
+    story = Story()
+    story.ensure()
+    story.secrets.is_raced = True
+
+    with pytest.raises(KubeError):
+        run(story.identities.forget("data", "ledgers"))
 
 
 def test_a_cluster_of_the_same_name_that_comes_later_gets_another_authority() -> None:
@@ -210,6 +232,7 @@ def test_a_cluster_that_is_gone_leaves_no_key_of_its_data_port_behind() -> None:
     run(story.identities.forget("data", "ledgers"))
 
     assert [key.split("_")[1] for key in story.secrets.data[AUTHORITIES]] == ["logs"]
+    assert not story.secrets.data[DATA]
 
 
 @pytest.mark.parametrize("damaged", [TRUST, DATA])
