@@ -122,28 +122,40 @@ class _Asking:
     async def is_gone(self, ledger_id: LedgerId) -> bool | None:
         """Return True when the ledger may be deleted; None when the store has no answer now, or the next question is
         not due. Raises errors that concern more than this one ledger."""
-        if not self._undecided.is_due(ledger_id):
-            return None
-        try:
-            is_gone = _may_go(self.store, ledger_id) and await self._is_absent(ledger_id)
-        except BookieError as error:
-            if error.fatal:
-                raise
-            self._last_error = error
-            if self._undecided.failed(ledger_id, str(error) or type(error).__name__):
-                raise
-            return None
-        self._undecided.decided(ledger_id)
-        return is_gone and _may_go(self.store, ledger_id)
+        return self._noted(ledger_id, await self._ask(ledger_id))
 
     async def which_are_gone(self, ledger_ids: Sequence[LedgerId]) -> list[LedgerId]:
         """Return those of which `is_gone` says so, in order, asked all at once. Raises what `is_gone` raises, once all
         have ended; what must stop the node before anything else."""
-        answers = await asyncio.gather(*map(self.is_gone, ledger_ids), return_exceptions=True)
-        failures = [each for each in answers if isinstance(each, BaseException)]
-        if failures:
-            raise next((each for each in failures if not isinstance(each, BookieError) or each.fatal), failures[0])
-        return [ledger_id for ledger_id, is_gone in zip(ledger_ids, answers, strict=True) if is_gone]
+        answers = await asyncio.gather(*map(self._ask, ledger_ids), return_exceptions=True)
+        for each in answers:
+            if isinstance(each, BaseException) and (not isinstance(each, BookieError) or each.fatal):
+                raise each
+        # Noted in the order of the ledgers: those that time out end last, and would look like a store that is silent.
+        said = zip(ledger_ids, answers, strict=True)
+        return [ledger_id for ledger_id, answer in said if self._noted(ledger_id, answer)]
+
+    async def _ask(self, ledger_id: LedgerId) -> bool | BookieError | None:
+        """Return whether the ledger is absent, or why the store does not say; None: its question is not due."""
+        if not self._undecided.is_due(ledger_id):
+            return None
+        try:
+            return _may_go(self.store, ledger_id) and await self._is_absent(ledger_id)
+        except BookieError as error:
+            return error
+
+    def _noted(self, ledger_id: LedgerId, answer: bool | BaseException | None) -> bool | None:
+        """Keep what `_ask` returned; return what `is_gone` does."""
+        if answer is None:
+            return None
+        if isinstance(answer, BaseException):
+            assert isinstance(answer, BookieError)
+            self._last_error = answer
+            if answer.fatal or self._undecided.failed(ledger_id, str(answer) or type(answer).__name__):
+                raise answer
+            return None
+        self._undecided.decided(ledger_id)
+        return answer and _may_go(self.store, ledger_id)
 
     def check_answered(self) -> None:
         """Raise the last error when the store answered no question of this run."""

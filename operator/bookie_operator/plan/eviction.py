@@ -177,7 +177,8 @@ def _go_on(seen: Observation, fleet: tuple[Assessed, ...], turn: EvictionTurn, c
     assert one is not None
     assert one.case.pod is not None
     closed = _closed(seen, fleet, one) if one in candidates else f"node {turn.node} is not drained any more"
-    closed = closed or turn.given_back_for or ""  # what was begun is ended: a gate that opens does not turn it round
+    if not closed and rollout.has_own_mode(one):
+        closed = turn.given_back_for or ""  # what was begun is ended: a gate that opens again does not turn it round
     refuses = rollout.refuses_writes(one, turn.pod_uid)
     if closed:
         if refuses and _is_given_back(one, turn):
@@ -220,7 +221,7 @@ def _as_restart(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
     if turn is None or one is None or not _is_given_back(one, turn):
         return _next_of_node(seen, fleet) or _plain(seen, fleet)
     if rollout.refuses_writes(one, turn.pod_uid) is False:
-        return Eviction(_budget(seen, fleet))
+        return _plain(seen, fleet)
     back = _back(turn, "evictions are as with onDrain: Restart")
     told = EvictionStatus(waiting_for="its turn is taken back", turn=back)
     return Eviction(0, status=told, action=_resume(seen, one))

@@ -285,7 +285,7 @@ def _go_on(
     closed = (*held, *unfit, *stop_gates.closed(seen, fleet, asked))
     if asked not in older:
         closed = (*closed, f"{asked.case.name} runs what the spec says again")
-    if not closed and step.given_back_for:
+    if not closed and step.given_back_for and has_own_mode(asked):
         closed = (step.given_back_for,)  # what was begun is ended: a gate that opens again does not turn it round
     refuses = refuses_writes(asked, step.pod_uid)
     if not closed and not may_try:
@@ -329,7 +329,8 @@ def _has_precedence(
 
 
 def has_own_mode(asked: Assessed) -> bool:
-    """Return True when its turn is a mode of its own, which ends by itself; older releases are set read-only."""
+    """Return True when its turn is a mode of its own, which ends by itself; older releases are set read-only, and do
+    not say when that has ended: a full disk keeps them so."""
     return asked.case.report is not None and _KNOWS_TURNS in asked.case.report.capabilities
 
 

@@ -13,6 +13,8 @@ from bookie_operator.model.spec import Disruption
 from bookie_operator.model.status import (
     BookieClusterStatus,
     BookieStatus,
+    EvictionStatus,
+    EvictionTurn,
     RolloutStatus,
     RolloutStep,
     VolumeStatus,
@@ -42,6 +44,11 @@ NO_WAY_BACK = "there is no way back"
 def with_formats(case: BookieCase, formats: tuple[DiskFormat, ...], **report: Any) -> BookieCase:
     assert case.report is not None
     return replace(case, report=replace(case.report, formats=formats, **report))
+
+
+def of(case: BookieCase) -> tuple[DiskFormat, ...]:
+    assert case.report is not None
+    return case.report.formats
 
 
 def bookie(
@@ -384,6 +391,22 @@ def test_where_nobody_is_moved_off_a_node_the_budget_is_none_and_says_who_would_
     assert found.status is not None
     assert found.status.waiting == (FIRST,)
     assert NO_START in (found.status.waiting_for or "")
+
+
+def test_so_it_is_in_the_pass_in_which_a_turn_of_before_has_ended() -> None:
+    """The turn was stored while the operator saw Nodes; its bookie takes writes again."""
+    cases = tuple(with_formats(one, of(one), capabilities=("turn",)) for one in bookies(NEWER, OLD))
+    last = cases[-1].pod
+    assert last is not None
+    begun_at = format_time(make.NOW_MS - 5_000)
+    turn = EvictionTurn(bookie=cases[-1].name, pod_uid=last.uid, node=last.node, begun_at=begun_at)
+
+    found = [
+        fleet.decide(replace(seen(cases, MANUAL, status=status), can_read_nodes=False)).eviction
+        for status in ({"eviction": EvictionStatus(turn=turn)}, {})
+    ]
+
+    assert [one.max_unavailable for one in found] == [0, 0]
 
 
 def test_the_pass_that_applies_another_image_closes_the_budget_before() -> None:

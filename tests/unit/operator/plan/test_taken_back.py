@@ -110,6 +110,24 @@ def test_a_turn_of_the_roll_out_that_a_gate_closes_says_why_and_is_ended_though_
     assert WHY in ended.taken_back.why
 
 
+OF_BEFORE: dict[str, Any] = {"state": State.READ_ONLY, "read_only": True, "has_turn": False, "capabilities": ()}
+
+
+def test_of_a_release_that_knows_no_turns_it_goes_on_where_the_gate_opens_again() -> None:
+    """Its disk is full, say: it refuses writes whoever ends its turn, and would be told so for ever."""
+    found = fleet.decide(seen(bookies(**OF_BEFORE), rollout=step(given_back_for=WHY)))
+
+    assert isinstance(found.rollout.action, StopBookie)
+
+
+def test_so_does_its_eviction() -> None:
+    given_back = turn(given_back_for=WHY)
+
+    found = fleet.decide(seen(bookies(drained="cordoned", **OF_BEFORE), DRAINING, eviction=given_back))
+
+    assert isinstance(found.eviction.action, FlushBookie)
+
+
 def test_so_is_the_turn_of_an_eviction() -> None:
     closed = fleet.decide(
         seen(bookies(drained="cordoned", last=FAILED, **REFUSING), DRAINING, eviction=turn(is_open=True))

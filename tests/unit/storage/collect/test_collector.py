@@ -134,6 +134,26 @@ async def test_many_are_asked_about_at_once_and_what_goes_once_more_by_itself(be
 
 
 @story(run)
+async def test_answers_that_time_out_after_the_others_are_no_silence(bench: Bench) -> None:
+    """Of one ledger in four nobody can tell; of 32 asked at once these eight end last, one after the other."""
+
+    async def is_absent(ledger_id: LedgerId) -> bool:
+        if ledger_id % 4 == 0:
+            await asyncio.sleep(5)
+            raise errors.MetadataError(f"no answer about ledger {ledger_id}")
+        return True
+
+    async def work(store: EntryStore) -> None:
+        for ledger_id in range(1, 65):
+            await bench.put_all(store, ledger_id, [0])
+        found = await collector.collect(store, is_absent)
+
+        assert (found.ledgers_seen, found.ledgers_deleted) == (64, 48)
+
+    await bench.life(work)
+
+
+@story(run)
 async def test_of_many_answers_at_once_the_one_that_ends_the_node_is_not_hidden_by_another(bench: Bench) -> None:
     async def broken(ledger_id: LedgerId) -> bool:
         if ledger_id == 11:
