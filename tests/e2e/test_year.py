@@ -254,9 +254,10 @@ def test_a_year_under_writers_loses_nothing(year: Year) -> None:
     assert year.uids() == stayed, "neither the retired zone nor the upgrade restarts a bookie that stays"
 
     lives, lost_one = year.stage.incarnations(), f"{CLUSTER}-zone-a-0"
+    lost_id = next(entry["bookieId"] for entry in year.stage.status()["bookies"] if entry["name"] == lost_one)
     year.does(pages_support.block("docs/OPERATIONS.md", "December: a disk is lost"))
     year.settles()
-    assert year.stage.incarnations() == lives | {lost_one: lives[lost_one] + 1}
+    assert year.stage.incarnations() == lives | {lost_id: lives[lost_id] + 1}
     assert {name for name, uid in year.uids().items() if stayed[name] != uid} == {lost_one}
 
     year.writers.stop_writing()
