@@ -134,7 +134,8 @@ def _decide(
     judged = [(one, () if is_kept_out else tuple(formats.closed(seen, fleet, one))) for one in ready]
     # Who takes no writes is missed least; who cannot have what the spec says comes last, and keeps nobody from it.
     candidate, unfit = min(judged, key=lambda each: (bool(each[1]), each[0].stage is not Stage.READ_ONLY))
-    if closed := (*held, *unfit, *stop_gates.closed(seen, fleet, candidate), *pace.canary(seen, fleet, candidate)):
+    gates_closed = stop_gates.closed(seen, fleet, candidate, is_kept_out=is_kept_out)
+    if closed := (*held, *unfit, *gates_closed, *pace.canary(seen, fleet, candidate)):
         told = _told(seen, fleet, None, "; ".join(closed), candidate)
         # No time opens that gate.
         return replace(told, halted=told.halted or ("" if held else "; ".join(unfit)))

@@ -16,16 +16,21 @@ from bookie_operator.plan.turns import Work
 
 
 def closed(
-    seen: Observation, fleet: tuple[Assessed, ...], candidate: Assessed, asks: Work = Work.ROLLOUT
+    seen: Observation,
+    fleet: tuple[Assessed, ...],
+    candidate: Assessed,
+    asks: Work = Work.ROLLOUT,
+    *,
+    is_kept_out: bool = False,
 ) -> tuple[str, ...]:
-    """Return why `asks` must not stop `candidate`, which serves; () = it may (spec/operator.md#Y1, Q1 to Q7, Q9,
-    Q20, J9)."""
+    """Return why `asks` must not stop `candidate`, which serves; () = it may (spec/operator.md#Y1, Y5, Q1 to Q7, Q9,
+    Q20, J9). `is_kept_out`: a person wants it out of service, and does not wait for turns that came to nothing."""
     peers = [one for one in fleet if one.case.name != candidate.case.name]
     checks = (
         _leader(seen, candidate),
         _metadata(seen, candidate),
         (why for why in (turns.in_the_way(seen, fleet, asks, candidate.case.name), gates.collapsed(fleet)) if why),
-        (why for why in (turns.rest(seen, fleet, asks),) if why),
+        (why for why in ("" if is_kept_out else turns.rest(seen, fleet, asks),) if why),
         (why for why in (leaving.in_the_way_of_others(seen, fleet, candidate),) if why),
         _candidate(candidate),
         (why for one in peers if (why := why_not_beside(seen, one))),

@@ -102,6 +102,8 @@ def _up_to_date(plan: FleetPlan, sight: Sight) -> Truth:
         return Truth("UpToDate", False, "RolledBack", f"{told}; {progress}" if progress else told)
     if told := _behind(plan):
         return Truth("UpToDate", False, "Updating", told)
+    if told := _untaken(plan):
+        return Truth("UpToDate", False, "Paused", told)
     if moved := ephemeral.rolled(plan.observation):
         told = f"{', '.join(moved)} run an older revision, and what they have goes with their pods"
         return Truth(
@@ -145,6 +147,17 @@ def _pending(plan: FleetPlan) -> list[str]:
         if (isinstance(action, Apply) and action.manifest["kind"] == "StatefulSet")
         or (isinstance(action, DeleteChild) and action.kind == "StatefulSet")
     ]
+
+
+def _untaken(plan: FleetPlan) -> str:
+    """Return which settings bookies have otherwise than the spec, while a paused roll-out sends them none: set back to
+    what their pods were made of, no pod tells of them."""
+    spec = plan.observation.cluster.spec
+    lacking = [live_settings.lacks(spec.of(one.case.pool), one.case) for one in plan.fleet if one.case.is_desired]
+    fields = dict.fromkeys(live_settings.FIELDS[key] for wanted in lacking for key in sorted(wanted))
+    if not spec.rollout.paused or not fields:
+        return ""
+    return f"spec.rollout.paused is true, and bookies have yet to take {', '.join(fields)}"
 
 
 def _behind(plan: FleetPlan) -> str:

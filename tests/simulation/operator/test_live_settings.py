@@ -133,6 +133,23 @@ def test_paused_nobody_is_told(fleet: World, pause: dict[str, dict[str, object]]
     assert in_force(fleet, "logLevel") == {""}
 
 
+def test_while_paused_a_value_that_was_set_back_and_is_still_in_force_is_not_called_up_to_date(fleet: World) -> None:
+    """Its pod is of what the spec says again, and the bookie is not."""
+    fleet.edit(config={"logLevel": "DEBUG"})
+    run(fleet, passes=6)
+
+    fleet.edit(config={}, rollout=AUTOMATIC | {"paused": True})
+    run(fleet, passes=6)
+
+    assert in_force(fleet, "logLevel") == {"DEBUG"}
+    assert said(fleet, "UpToDate")[:2] == ("False", "Paused")
+    assert "bookies have yet to take spec.config.logLevel" in said(fleet, "UpToDate")[2]
+    fleet.edit(rollout=AUTOMATIC)
+    run(fleet, passes=4)
+    assert in_force(fleet, "logLevel") == {""}
+    assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
+
+
 def test_a_value_that_no_bookie_could_use_is_refused_and_nobody_is_told(fleet: World) -> None:
     fleet.edit(config={"logLevel": "LOUD"})
     run(fleet, passes=4)

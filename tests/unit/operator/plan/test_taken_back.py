@@ -229,3 +229,18 @@ def test_a_fleet_that_is_to_sleep_and_is_woken_by_a_gate_rests_as_well() -> None
     assert WHY in woken.taken_back.why
     assert again.hibernation.state is HibernationState.WAKING
     assert "6 turns in a row" in ((again.hibernation.status and again.hibernation.status.waiting_for) or "")
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("Fence", False), ("Restart", True)])
+def test_who_fences_a_bookie_off_by_hand_waits_for_no_rest(kind: str, waits: bool) -> None:
+    cases = tuple(
+        replace(one, report=replace(one.report, capabilities=("turn", "aside")))
+        for one in bookies()
+        if one.report is not None
+    )
+    asked = make.operation("asked", type=kind, reason="its disk clicks")
+    observed = seen(cases, {"rollout": {"strategy": "Manual"}}, taken_back=back(11, 14 * MINUTE))
+
+    found = fleet.decide(replace(observed, operations=(asked,)))
+
+    assert isinstance(found.rollout.action, StopBookie) is not waits
