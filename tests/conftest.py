@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Generator
 
@@ -16,6 +17,10 @@ import seeds_support
 # A run that a script began in the background ignores Ctrl-C, and so would all that its tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A child that is forked (`children.spawn`) while this process has a gRPC channel may end before it is a program: gRPC's
+# thread is started anew in it, and finds its descriptors closed (grpc/grpc#43055; 1 to 8 of 400). Before gRPC's import.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 # A loaded machine is no defect: how long an example takes is asked by benchmarks, not by tests of rules.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
