@@ -507,7 +507,8 @@ def test_a_cluster_that_is_gone_is_forgotten(world: World) -> None:
     world.writes.clear()
 
     assert asyncio.run(world.operator().reconcile(worlds.KEY)) is None
-    assert world.writes == ["Secret/bookie-operator-authorities"]  # without this cluster's entry
+    # Both without what was this cluster's.
+    assert world.writes == ["Secret/bookie-admin-certificates", "Secret/bookie-operator-authorities"]
 
 
 PEER = "ledgers-zone-c-0"
