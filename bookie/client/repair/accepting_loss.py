@@ -161,7 +161,7 @@ async def hearing(
         # (integrity.identity). Each write must have been a new identity: a volume more, or a person, writes over it as
         # well, and the time is that of the last one. Version 0: somebody put a cookie back, which says nothing about
         # the disks. Of an id that was retired and is back this cannot be told: its person says it (`after_crash`). A
-        # cookie that was made anew and then written over as often as the bookie had begun anew before is not told apart.
+        # cookie made anew and then written over as often as the bookie had begun anew before is not told apart.
         has_begun_anew=life is not None
         and identity is not None
         and made is not None
