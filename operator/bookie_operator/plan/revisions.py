@@ -80,15 +80,10 @@ def is_newest(seen: Observation, case: BookieCase) -> bool:
     return bool(newest) and case.pod is not None and (case.pod.revision == newest or is_same_pod(seen, case))
 
 
-def is_same_pod(seen: Observation, case: BookieCase) -> bool:
+def is_same_pod(seen: Observation, case: BookieCase, but: frozenset[str] = frozenset()) -> bool:
     """Return True when the bookie's pod is of an older revision than its StatefulSet's, and another pod would be as
     it is: what the user changed reaches none (the Secret of TLS that is switched off, a default said aloud), and stands
-    in the operator's notes alone (spec/operator.md#Q14)."""
-    return _is_same(seen, case)
-
-
-def _is_same(seen: Observation, case: BookieCase, but: frozenset[str] = frozenset()) -> bool:
-    """Return what `is_same_pod` does; settings of the names `but` may be others."""
+    in the operator's notes alone (spec/operator.md#Q14). Settings of the names `but` may be others."""
     newest = _newest(seen, case)
     if case.pod is None or not newest or newest == case.pod.revision or seen.cluster.withheld.get(case.pool):
         return False
@@ -190,7 +185,7 @@ def _changed(seen: Observation, case: BookieCase) -> set[str]:
     found = set(inputs.changed(case.pod.said, spec, zone)) - set(_of_other_claims(seen, case))
     taken = found & live_settings.takes(case)
     # Whatever else was changed may reach no pod, beside what the bookie takes as it runs.
-    return taken if taken and _is_same(seen, case, live_settings.keys(case)) else found
+    return taken if taken and is_same_pod(seen, case, live_settings.keys(case)) else found
 
 
 def _zone(seen: Observation, case: BookieCase) -> Zone | None:

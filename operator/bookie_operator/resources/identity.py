@@ -62,10 +62,7 @@ def volume(cluster: Cluster) -> dict[str, Any]:
 def authorities(namespace: str, entries: dict[str, bytes], resource_version: str = "") -> Manifest:
     """Return the Secret of authorities. With `resource_version`, the API server refuses it if the Secret changed
     since."""
-    manifest = _secret(names.ADMIN_AUTHORITIES, namespace, entries)
-    if resource_version:
-        manifest["metadata"]["resourceVersion"] = resource_version
-    return manifest
+    return _secret(names.ADMIN_AUTHORITIES, namespace, entries, resource_version)
 
 
 def certificates(cluster: Cluster, files: dict[str, bytes], purpose: Purpose = ADMIN) -> Manifest:
@@ -80,9 +77,7 @@ def certificates(cluster: Cluster, files: dict[str, bytes], purpose: Purpose = A
 
 def without_files(namespace: str, purpose: Purpose, resource_version: str) -> Manifest:
     """Return the Secret of certificates as a cluster applies it that has none of them any more."""
-    manifest = _secret(purpose.secret, namespace, {})
-    manifest["metadata"]["resourceVersion"] = resource_version
-    return manifest
+    return _secret(purpose.secret, namespace, {}, resource_version)
 
 
 def data_authority(cluster: Cluster, bundle: bytes) -> Manifest:
@@ -113,10 +108,13 @@ def decoded(live: Manifest | None, key: str) -> bytes:
         return b""
 
 
-def _secret(name: str, namespace: str, entries: dict[str, bytes]) -> Manifest:
+def _secret(name: str, namespace: str, entries: dict[str, bytes], resource_version: str = "") -> Manifest:
+    metadata: Manifest = {"name": name, "namespace": namespace, "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY}}
+    if resource_version:
+        metadata["resourceVersion"] = resource_version
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace, "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY}},
+        "metadata": metadata,
         "data": {key: base64.b64encode(text).decode() for key, text in entries.items()},
     }

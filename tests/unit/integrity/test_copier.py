@@ -97,6 +97,21 @@ class Peers:
         return answer
 
 
+class SlowPeers(Peers):
+    """Have every entry of every ledger, and count how many they were asked for at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda bookie, entry: sealed(entry))
+        self.under_way = self.most = 0
+
+    async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        return sealed(entry_id, ledger_id=ledger_id)
+
+
 def copy(shelf: Shelf, answers: Answers, *, verify: bool = False, metadata: LedgerMetadata | None = None) -> int:
     store: Any = shelf
     clock = StillClock()
@@ -168,25 +183,15 @@ def copier_of(shelf: Shelf, peers: Peers) -> tuple[Copier, BootProgress]:
 
 
 def test_so_many_entries_are_under_way_together_of_all_ledgers() -> None:
-    under_way = most = 0
-
-    class Slow(Peers):
-        async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
-            nonlocal under_way, most
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0)
-            under_way -= 1
-            return sealed(entry_id, ledger_id=ledger_id)
-
-    copier, progress = copier_of(Shelf(), Slow(lambda bookie, entry: b""))
+    peers = SlowPeers()
+    copier, progress = copier_of(Shelf(), peers)
     metadata = build.a_ledger().closed(EntryId(3), 28)
 
     async def story() -> None:
         await asyncio.gather(*(copier.copy(LedgerId(number), metadata) for number in (7, 8, 9)))
 
     asyncio.run(story())
-    assert (most, progress.entries_copied) == (2, 12)
+    assert (peers.most, progress.entries_copied) == (2, 12)
 
 
 def test_what_lies_behind_a_long_row_that_nobody_has_is_reached_at_the_first_attempt_if_a_peer_shows_it() -> None:
@@ -321,23 +326,10 @@ def test_a_repair_reads_what_is_here_only_where_it_is_told_to(verify: bool, copi
 
 
 def test_a_repair_copies_as_many_entries_together_and_as_fast_as_its_options_say() -> None:
-    under_way = most = 0
-
-    class Slow(Peers):
-        async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
-            nonlocal under_way, most
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0)
-            under_way -= 1
-            return await super().read(bookie_id, ledger_id, entry_id)
-
-    clock = PacedClock()
-    copier = copier_by_means(
-        Shelf(), Slow(lambda bookie, entry: sealed(entry)), clock=clock, throttle=Throttle(len(sealed(0)))
-    )
+    clock, peers = PacedClock(), SlowPeers()
+    copier = copier_by_means(Shelf(), peers, clock=clock, throttle=Throttle(len(sealed(0))))
 
     asyncio.run(copier.copy(LEDGER, build.a_ledger().closed(EntryId(11), 84)))
 
-    assert most == 3
+    assert peers.most == 3
     assert max(clock.waits) > 10 * NS_PER_S, "twelve entries, one in a second"
