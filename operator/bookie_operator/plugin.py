@@ -225,7 +225,7 @@ def waits(status: BookieClusterStatus) -> Iterator[str]:
     done = "" if rollout is None else f" ({rollout.updated} of {rollout.desired} done)"
     for what, part in (
         (f"the roll-out{done}", rollout),
-        ("the drain of a node", status.eviction),
+        ("the eviction of pods", status.eviction),
         ("the growth of volumes", status.expansion),
         ("the rebuild", status.rebuild),
         ("the sleep", status.hibernation),

@@ -467,7 +467,8 @@ class EvictionTurn(Model):
 
 
 class EvictionStatus(Model):
-    """The bookies whose nodes are drained; absent when there is none (spec.disruption.onDrain: ReadOnlyFirst)."""
+    """The bookies whose nodes are drained (spec.disruption.onDrain: ReadOnlyFirst), or why no pod may be evicted
+    although none is; absent when there is neither."""
 
     waiting: tuple[str, ...] = ()  # whose turn is still to come
     waiting_for: str | None = None  # why nobody may be evicted now

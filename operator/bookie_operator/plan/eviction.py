@@ -47,7 +47,7 @@ def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
         return _go_on(seen, fleet, turn, candidates)
     chosen = _first(seen, fleet, candidates)
     if chosen is None:
-        return _kept(_unfit(seen, fleet))
+        return _kept(fleet, _unfit(seen, fleet))
     if closed := _closed(seen, fleet, chosen):
         return _told(None, candidates, closed)
     return _go_on(seen, fleet, _begun(seen, chosen), candidates)
@@ -230,13 +230,16 @@ def _as_restart(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
 def _plain(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
     """Return the plain budget: none while any of those whom it protects would not start elsewhere."""
     unfit = _unfit(seen, fleet)
-    return _kept(unfit) if unfit else Eviction(_budget(seen, fleet))
+    return _kept(fleet, unfit) if unfit else Eviction(_budget(seen, fleet))
 
 
-def _kept(unfit: dict[str, str]) -> Eviction:
-    """Return that nobody may be evicted, and who would not start elsewhere: the next pass looks at nodes for them."""
-    why = next(iter(unfit.values()), "")
-    return Eviction(0, status=EvictionStatus(waiting=tuple(unfit), waiting_for=why[:512]) if unfit else None)
+def _kept(fleet: tuple[Assessed, ...], unfit: dict[str, str]) -> Eviction:
+    """Return that nobody may be evicted, and why: one that would not start elsewhere. The next pass looks at nodes for
+    it; it waits for its turn only where its node is drained."""
+    if not unfit:
+        return Eviction(0)
+    waiting = tuple(one.case.name for one in fleet if one.case.name in unfit and ephemeral.drained(one.case))
+    return Eviction(0, status=EvictionStatus(waiting=waiting, waiting_for=next(iter(unfit.values()))[:512]))
 
 
 def _next_of_node(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction | None:

@@ -200,7 +200,7 @@ def test_why_tells_of_a_bookie_that_does_not_serve_and_of_one_that_leaves(capsys
     told = capsys.readouterr().out
     assert f"ledgers-zone-a-0 is Missing, NotScheduled: {words}\n" in told
     assert "ledgers-zone-a-1 leaves (Draining, 4 of 9 ledgers left): room\n" in told
-    assert "the drain of a node waits: ledgers-zone-a-1 leaves\n" in told
+    assert "the eviction of pods waits: ledgers-zone-a-1 leaves\n" in told
 
     plugin.main(["status"], answers(down))
     assert "... (`why` has the rest)" in capsys.readouterr().out

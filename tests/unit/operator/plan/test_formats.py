@@ -393,6 +393,18 @@ def test_where_nobody_is_moved_off_a_node_the_budget_is_none_and_says_who_would_
     assert NO_START in (found.status.waiting_for or "")
 
 
+@pytest.mark.parametrize("on_drain", ["ReadOnlyFirst", "Restart"])
+def test_while_no_node_is_drained_it_is_told_and_nobody_waits(on_drain: str) -> None:
+    observed = seen(bookies(NEWER, OLD), MANUAL)
+
+    found = fleet.decide(with_spec(observed, disruption=Disruption(on_drain=on_drain))).eviction
+
+    assert found.max_unavailable == 0
+    assert found.status is not None
+    assert NO_START in (found.status.waiting_for or "")
+    assert found.status.waiting == ()
+
+
 def test_so_it_is_in_the_pass_in_which_a_turn_of_before_has_ended() -> None:
     """The turn was stored while the operator saw Nodes; its bookie takes writes again."""
     cases = tuple(with_formats(one, of(one), capabilities=("turn",)) for one in bookies(NEWER, OLD))
