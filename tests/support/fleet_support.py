@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ PATH="$PWD/.venv/bin:$PATH"
 NAME={cluster}
 """
 TIMEOUT_S = 420.0  # of one wait: the machine may be busy with other things
+# An operator that dies again and again (`DIES`) hears no kubelet's last word of a pod: four minutes more for each stop.
+PATIENCE = 4.0 if os.environ.get("DIES") else 1.0
 ENTRIES_MIN = 300  # the writers are well under way
 BOOKIES = "app.kubernetes.io/component=bookie"
 
@@ -194,6 +197,7 @@ class Fleet:
                 return None  # the API server is away, or what is looked for
 
         look_at = "kubectl get bookiecluster -o yaml"
+        timeout_s *= PATIENCE
         return wait_for(what, found, timeout_s=timeout_s, look_at=look_at, detail=detail or self._detail, poll_s=0.7)
 
     def _detail(self) -> str:
