@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+import landed_support
 from pages_support import ROOT
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -24,11 +25,10 @@ TRIES = 5
 
 def landed() -> str:
     """The commit to compare with. A clone without history has none."""
-    commit = (ROOT / "tests" / "bench" / "landed").read_text().strip()
-    known = subprocess.run(["git", "-C", ROOT, "cat-file", "-e", f"{commit}^{{commit}}"], capture_output=True)
-    if known.returncode:
-        pytest.skip(f"commit {commit[:12]} is not in this clone (git fetch --unshallow): nothing to compare with")
-    return commit
+    try:
+        return landed_support.commit()
+    except landed_support.UnknownCommit as unknown:
+        pytest.skip(f"{unknown}: nothing to compare with")
 
 
 def measured(commit: str, loads: list[str]) -> dict[str, tuple[float, float]]:

@@ -1,15 +1,18 @@
-"""`make mutants`: it tells killed, hung, survived and stale apart; and a few mutants of the list, those of the last
-commit first, are killed."""
+"""`make mutants`: it tells killed, hung, survived and stale apart; and a few mutants of the list, those of what changed
+since the last landed commit, are killed."""
 
 import dataclasses
 import re
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
 
+import landed_support
 import make_mutants
 import mutants_support
+import seeds_support
 from make_mutants import BROKEN, DIED, KILLED, NOT_APPLIED, SURVIVED, TIMED_OUT
 from mutants_support import ROOT, DoesNotApply, Mutant, mutants
 
@@ -22,7 +25,7 @@ TOY = Mutant(
     rules=("P9",),
     tests=("tests/unit/quorum/test_adds.py::test_an_entry_is_confirmed_exactly_at_its_ack_quorum",),
 )
-COUNT_MAX = 5
+PARTS, PART_MAX = 4, 10  # so many tests of so many mutants: two minutes on two cores
 USUAL = (
     "lac-is-the-previous-id",
     "covered-with-an-ack-quorum-unknown",
@@ -116,18 +119,25 @@ def test_a_choice_is_by_id_rule_file_or_folder_and_by_what_changed() -> None:
     assert mutants_support.selected(both, only=["B41"], files=["bookie/quorum/adds.py"]) == []
 
 
-def of_the_last_commit() -> list[Mutant]:
-    """The first mutants of what the last commit changed; outside a checkout none."""
+def since_it_landed() -> list[Mutant]:
+    """The mutants of files that differ from the last landed commit, whose tests are fast ones, in an order that the
+    commit draws; where that commit is not known none."""
     try:
-        return mutants_support.selected(mutants(), files=make_mutants.changed_since("HEAD~1"))
-    except subprocess.CalledProcessError:
+        changed = make_mutants.changed_since(landed_support.commit())
+    except (subprocess.CalledProcessError, landed_support.UnknownCommit):
         return []
+    seed = seeds_support.base_seed()
+    found = [mutant for mutant in mutants() if mutant.file in changed]
+    fast = [mutant for mutant in found if all(test.startswith("tests/unit/") for test in mutant.tests)]
+    return sorted(fast, key=lambda mutant: zlib.crc32(f"{seed} {mutant.id}".encode()))
 
 
 @pytest.mark.slow
-def test_a_few_mutants_of_the_list_are_killed() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_mutants_of_what_changed_are_killed(part: int) -> None:
     usual = [mutant for mutant in mutants() if mutant.id in USUAL]
-    chosen = list(dict.fromkeys([*of_the_last_commit(), *usual]))[:COUNT_MAX]
+    chosen = list(dict.fromkeys([*usual, *since_it_landed()]))[: PARTS * PART_MAX][part::PARTS]
+    print(f"{len(chosen)} mutants: {' '.join(mutant.id for mutant in chosen)}")
 
     found = list(make_mutants.outcomes(chosen, jobs=1, timeout_s=300))
 
