@@ -35,7 +35,9 @@ def add_parser(verbs: Any) -> None:
     made.add_argument("--reason", required=True, metavar="TEXT", help="why, for the ledger's record")
     made.add_argument("--by", metavar="NAME", help="who, for the ledger's record (USER@HOST)")
     made.add_argument(
-        "--after-crash", action="store_true", help="the bookies lost it in an unclean stop, with their disks whole"
+        "--after-crash",
+        action="store_true",
+        help="the bookies lost it for certain, where nothing proves that they began anew: in an unclean stop, say",
     )
     made.add_argument(
         "--give-up-tail", action="store_true", help="give up entries too that lie behind the first one given up"

@@ -192,6 +192,8 @@ class Boot:
             operator_epoch=self._gate.epoch_seen(before),
             boot_id=self._boot_id,
             granted_by=self._gate.granted_by if is_loss else "",
+            cookie_created_zxid=seen.identity.cookie_created_zxid,
+            cookie_version=seen.identity.cookie_version + 1,
         )
         # CRASH: until the cookie is changed these volumes say "regenerating" and the store does not know it: the next
         # boot finds LOST (or BOOTSTRAP) again, whatever is in `current` by then, and needs a grant again.

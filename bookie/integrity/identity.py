@@ -35,7 +35,8 @@ _CLAIM_POLL_MS = 250  # while another process stands in the way
 
 @dataclass(frozen=True, slots=True)
 class StoredIdentity:
-    """What the metadata store holds. Versions are ABSENT where there is no node.
+    """What the metadata store holds. Versions are ABSENT where there is no node. `cookie_created_zxid`: tells the
+    cookie's node from another one that was made in its place; 0: there is none.
 
     `record` None: no incarnation of this bookie in this cluster. One left by an earlier cluster in the same place
     (metaformat does not know it) counts as none, but keeps its version; so does the claim of a first one not yet begun.
@@ -53,6 +54,7 @@ class StoredIdentity:
     boot_id: str = ""
     record_problem: str = ""  # why the record cannot be read; `cookie_problem` says so too
     aside: Aside | None = None  # the last order that took this bookie out of service, or back
+    cookie_created_zxid: int = 0
 
 
 class IdentityStore:
@@ -86,19 +88,19 @@ class IdentityStore:
         found, problem = _load_cookie(stored_cookie, self._cookie_path)
         record, boot_id, broken = _load_record(stored_record, instance_id)
         broken = broken and f"{self._record_path}: {broken}"
-        cookie_version, cookie_digest = _look_of(stored_cookie)
         return StoredIdentity(
             instance_id=instance_id,
             cookie=found,
             cookie_problem=problem or broken,
-            cookie_version=cookie_version,
-            cookie_digest=cookie_digest,
+            cookie_version=ABSENT if stored_cookie is None else stored_cookie.version,
+            cookie_digest="" if stored_cookie is None else hashlib.sha256(stored_cookie.data).hexdigest(),
             record=record,
             record_version=ABSENT if stored_record is None else stored_record.version,
             record_path=self._record_path,
             boot_id=boot_id,
             record_problem=broken,
             aside=None if stored_aside is None else load_aside(stored_aside.data),
+            cookie_created_zxid=0 if stored_cookie is None else stored_cookie.created_zxid,
         )
 
     async def position(self) -> Stored | None:
@@ -208,11 +210,13 @@ class IdentityStore:
         await self._commit((change, boot), seen, record)
 
     async def _refuse_another_cookie(self, seen: StoredIdentity) -> None:
-        """Raise VersionConflict unless the cookie is that of `seen`, by its bytes too: one that was removed and made
-        again has the same version, which is all that a transaction compares. Phase one lies between, and takes long."""
+        """Raise VersionConflict unless the cookie is that of `seen`, by its node too: one that was removed and made
+        again may have the same version, which is all that a transaction compares. Phase one lies between, and takes
+        long."""
         await self._retry.read(lambda: self._store.sync(self._root))
         stored = await self._retry.read(lambda: find(self._store, self._cookie_path))
-        if _look_of(stored) != (seen.cookie_version, seen.cookie_digest):
+        now = (ABSENT, 0) if stored is None else (stored.version, stored.created_zxid)
+        if now != (seen.cookie_version, seen.cookie_created_zxid):
             raise self._overtaken()
 
     async def begin_boot(self, seen: StoredIdentity, record: IncarnationRecord) -> None:
@@ -311,14 +315,9 @@ def _load_record(stored: Stored | None, instance_id: str) -> tuple[IncarnationRe
     return (record if is_ours else None), record.boot_id, ""
 
 
-def _look_of(stored: Stored | None) -> tuple[int, str]:
-    """Return the version and the digest of a cookie: one that was made again may have the version of the other."""
-    return (ABSENT, "") if stored is None else (stored.version, hashlib.sha256(stored.data).hexdigest())
-
-
 def _is_same_cookie(now: StoredIdentity, seen: StoredIdentity) -> bool:
-    """By its bytes too: one that was removed and made again has the same version."""
-    return (now.cookie_version, now.cookie_digest) == (seen.cookie_version, seen.cookie_digest)
+    """By its node too: one that was removed and made again may have the same version."""
+    return (now.cookie_version, now.cookie_created_zxid) == (seen.cookie_version, seen.cookie_created_zxid)
 
 
 def _change(path: str, data: bytes, version: int) -> Op:

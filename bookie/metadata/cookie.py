@@ -47,6 +47,10 @@ class IncarnationRecord:
     `grant_id`: the grant that allowed this incarnation; `granted_by`: its giver, "" in records of older releases;
     `operator_epoch`: of the operator that gave it. `boot_id`: random, of the process that wrote the record last. It
     tells our own write, whose answer was lost, from a rival's.
+
+    `cookie_created_zxid`, `cookie_version`: the cookie's node that this incarnation wrote over, and the version which
+    that write gave it: a cookie of just these is the one which it left. The first 0: there was none to write over, or
+    the record is of a release that did not note it.
     """
 
     instance_id: str
@@ -56,6 +60,8 @@ class IncarnationRecord:
     operator_epoch: int = 0
     boot_id: str = ""
     granted_by: str = ""
+    cookie_created_zxid: int = 0
+    cookie_version: int = 0
 
 
 def dump_cookie(cookie: Cookie) -> bytes:
@@ -147,6 +153,8 @@ def load_incarnation(data: bytes) -> IncarnationRecord:
             operator_epoch=int(fields.get("operator_epoch", 0)),
             boot_id=str(fields.get("boot_id", "")),
             granted_by=str(fields.get("granted_by", "")),
+            cookie_created_zxid=int(fields.get("cookie_created_zxid", 0)),
+            cookie_version=int(fields.get("cookie_version", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise errors.BadInput(f"the incarnation record cannot be read ({error}): {data[:80]!r}") from error

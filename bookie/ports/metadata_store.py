@@ -54,6 +54,8 @@ class Stored:
     """One node. `version` counts changes of the data from 0. `owner` is a session id, 0 when persistent.
 
     Times are the store's own, in milliseconds since 1970; `modified_ms` is that of the last change of the data.
+    `created_zxid`, `modified_zxid`: the store's numbers of the changes that made the node and last changed its data.
+    They only grow, whatever its clocks say; the first one tells a node from another that was made at its path.
     """
 
     data: bytes
@@ -61,6 +63,8 @@ class Stored:
     created_ms: int = 0
     owner: int = 0
     modified_ms: int = 0
+    created_zxid: int = 0
+    modified_zxid: int = 0
 
 
 @dataclass(frozen=True, slots=True)

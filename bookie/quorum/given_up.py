@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.errors import Answer, BookieError
 from bookie.base.ids import BookieId, EntryId
+from bookie.metadata import cookie
+from bookie.ports.metadata_store import Stored
 
 # Entries behind the end that are each looked for, and how far on, at distances that double, a stripe is.
 _LOOKS = 256
@@ -61,6 +63,28 @@ class Hearing:
     answer: BookieError | None
 
 
+def has_begun_anew(life: Stored | None, identity: Stored | None, made: Stored | None) -> bool:
+    """Return True when a bookie's identity is proven to have begun anew since a ledger was made. `life`: its record of
+    lives. `identity`: its cookie. `made`: the ledger's record.
+
+    A new identity writes over the cookie and notes in the record, in one transaction, which node that was and which
+    version it got (decision 0003). The cookie that stands must be just that: whatever else writes it, puts it back or
+    makes it anew (a volume more, a person, a backup) says nothing about the disks. A count of its writes proves nothing
+    either: some may have been of another kind. What was first says the order of the store's changes, not its clocks:
+    each of its servers has another one. A record without the note, of an older release or of a first life, proves
+    nothing.
+    """
+    if life is None or identity is None or made is None:
+        return False
+    try:
+        record = cookie.load_incarnation(life.data)
+    except errors.BadInput:
+        return False
+    noted = (record.cookie_created_zxid, record.cookie_version)
+    is_as_left = record.cookie_created_zxid != 0 and noted == (identity.created_zxid, identity.version)
+    return is_as_left and identity.modified_zxid > made.created_zxid
+
+
 def behind(end: EntryId, ensemble_size: int) -> Iterator[EntryId]:
     """Yield the entries to look for behind an end that was given up: a bookie in doubt does not tell its highest one,
     and gives each that it has. Ascending; a stripe at a time where not all are looked for."""
@@ -104,6 +128,7 @@ def why_not(seen: Hearing, *, after_crash: bool, corrupt: bool = False) -> str:
         return (
             f"bookie {name} may have lost entries, but its identity never began anew, or nothing proves that it did:"
             " they may be on a disk of it that has failed (`bookie node show`); bring that back. If it lost them in an"
-            " unclean stop, or their bytes are bad, or its disks were replaced before a volume was added: --after-crash"
+            " unclean stop, or their bytes are bad, or its disks were replaced before a volume was added, before its"
+            " cookie was put back, or under a release that did not note the cookie: --after-crash"
         )
     return ""

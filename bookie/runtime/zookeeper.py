@@ -161,7 +161,7 @@ class ZooKeeperStore:
 
     async def get(self, path: str) -> Stored:
         data, stat = await self._read(f"reading {path}", lambda: self.kazoo.get_async(path))
-        return Stored(data, stat.version, stat.ctime, stat.ephemeralOwner, stat.mtime)
+        return Stored(data, stat.version, stat.ctime, stat.ephemeralOwner, stat.mtime, stat.czxid, stat.mzxid)
 
     async def children(self, path: str) -> list[str]:
         names: list[str] = await self._read(f"listing {path}", lambda: self.kazoo.get_children_async(path))

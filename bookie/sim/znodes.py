@@ -22,6 +22,8 @@ class Znode:
     version: int = 0
     children: dict[str, None] = field(default_factory=dict)
     next_sequence: int = 0
+    created_zxid: int = 0
+    modified_zxid: int = 0
 
 
 class Tree:
@@ -34,7 +36,8 @@ class Tree:
 
     def get(self, path: str) -> Stored:
         node = self._node(path)
-        return Stored(node.data, node.version, node.created_ms, node.owner, node.modified_ms)
+        times = node.created_ms, node.owner, node.modified_ms
+        return Stored(node.data, node.version, *times, node.created_zxid, node.modified_zxid)
 
     def children(self, path: str) -> list[str]:
         return sorted(self._node(path).children)
@@ -55,7 +58,8 @@ class Tree:
         if path in self.nodes:
             raise errors.NodeExists(f"{path} exists already")
         parent.next_sequence += 1
-        self.nodes[path] = Znode(bytes(data), now_ms, now_ms, owner)
+        zxid = self.commits + 1
+        self.nodes[path] = Znode(bytes(data), now_ms, now_ms, owner, created_zxid=zxid, modified_zxid=zxid)
         parent.children[name] = None
         self._committed(path, parent_path)
         return path
@@ -65,6 +69,7 @@ class Tree:
         node.data = bytes(data)
         node.version += 1
         node.modified_ms = now_ms
+        node.modified_zxid = self.commits + 1
         self._committed(path)
         return node.version
 
@@ -99,11 +104,11 @@ class Tree:
                 return lambda: self.delete(path, ANY_VERSION)
             case PutOp(path, data, version):
                 node = self._checked(path, version)
-                before = (node.data, node.version, node.modified_ms)
+                before = (node.data, node.version, node.modified_ms, node.modified_zxid)
                 self.put(path, data, version, now_ms=now_ms)
 
                 def restore() -> None:
-                    node.data, node.version, node.modified_ms = before
+                    node.data, node.version, node.modified_ms, node.modified_zxid = before
 
                 return restore
             case DeleteOp(path, version):

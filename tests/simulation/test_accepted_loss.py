@@ -12,6 +12,7 @@ from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.net.bookies import BookieClient
 from bookie.client.repair import accepting_loss, forgetting, recovery
 from bookie.client.repair.accepting_loss import LossPlan
+from bookie.metadata import cookie as cookies
 from bookie.metadata import paths
 from bookie.ports.admin import State
 from bookie.sim.cluster import JOURNAL, ROOT, ClientNode, SimCluster
@@ -177,14 +178,17 @@ async def test_what_a_named_bookie_still_has_behind_the_end_is_not_given_up_unsa
         await person(accepting_loss.accept(person.client.shared, wanted))
 
 
-@pytest.mark.parametrize("cookie", ["stood", "was put back", "was written over"])
+@pytest.mark.parametrize(
+    "cookie", ["stood", "was put back", "was written over", "was put back and written over", "is of a clock ahead"]
+)
 @story(on_cluster, 24, directories=2, journal_write_data=False)
 async def test_a_loss_of_long_ago_says_nothing_of_a_ledger_that_was_made_since(
     cluster: SimCluster, *, cookie: str
 ) -> None:
     """bookie-1 was emptied and repaired; then a ledger is made, and what keeps bookie-1 from answering is no new
     beginning, so that what it held may be there still. A cookie that somebody puts back is none either, nor one that is
-    written over, as a volume more does."""
+    written over, as a volume more does; nor one that was put back and then written over as often as bookie-1 began
+    anew. What was first says the order of the store's changes: each leader of it has another clock."""
     emptied = cluster.bookies["bookie-1"]
     emptied.crash()
     emptied.wipe()
@@ -197,16 +201,52 @@ async def test_a_loss_of_long_ago_says_nothing_of_a_ledger_that_was_made_since(
     person = await cluster.client("person")
     store, path = person.client.shared.ledgers.store, paths.cookie(ROOT, BookieId(emptied.name))
     stored = await person(store.get(path))
-    if cookie == "was put back":
+    if cookie in ("was put back", "was put back and written over"):
         await person(store.delete(path))
         await person(store.create(path, stored.data))
-    elif cookie == "was written over":
+    if cookie == "was written over":
         await person(store.put(path, stored.data, stored.version))
+    elif cookie == "was put back and written over":
+        assert await person(store.put(path, stored.data, 0)) == stored.version
+    elif cookie == "is of a clock ahead":
+        ledger = person.client.shared.ledgers.path(ledger_id)
+        nodes = cluster.simulation.keeper.tree.nodes
+        nodes[path].modified_ms = nodes[ledger].created_ms + 60_000
     emptied.start()
     await cluster.until(lambda: emptied.is_ready and emptied.state is State.REPAIRING, "it is in doubt")
 
     with pytest.raises(errors.GrantRefused, match="its identity never began anew"):
         await planning(person, ledger_id, "bookie-1")
+
+
+@story(on_cluster, 25)
+async def test_who_began_anew_over_a_cookie_that_was_put_back_is_given_up_also_after_more_boots(
+    cluster: SimCluster,
+) -> None:
+    """What its record notes is which node of a cookie it wrote over, and which version it left; a boot keeps that."""
+    emptied = cluster.bookies["bookie-1"]
+    person = await cluster.client("person")
+    store, path = person.client.shared.ledgers.store, paths.cookie(ROOT, BookieId(emptied.name))
+    stored = await person(store.get(path))
+    await person(store.put(path, stored.data, stored.version))
+    await person(store.delete(path))
+    await person(store.create(path, stored.data))
+    ledger_id = await abandoned(cluster, 10)
+    for each in (emptied, cluster.bookies["bookie-2"]):
+        each.crash()
+        each.wipe()
+        each.start()
+    await cluster.until(lambda: emptied.state is State.REPAIRING, "it is in limbo")
+    noted = cookies.load_incarnation((await person(store.get(paths.incarnation(ROOT, BookieId(emptied.name))))).data)
+    assert (noted.incarnation, noted.cookie_version) == (2, 1)
+    emptied.crash()
+    emptied.start()
+    await cluster.until(lambda: emptied.is_ready and emptied.state is State.REPAIRING, "it is back, in limbo")
+
+    wanted = await planning(person, ledger_id, "bookie-1")
+
+    assert wanted.given_up.in_doubt == {"bookie-1"}
+    assert wanted.given_up.claims == ()
 
 
 @story(on_cluster, 26)

@@ -605,6 +605,29 @@ async def a_change_moves_the_time_of_change_and_not_that_of_creation(bench: Benc
     await store.close()
 
 
+async def the_numbers_of_changes_tell_nodes_apart_and_only_grow(bench: Bench) -> None:
+    """Also in a transaction, and also for a node that stands where another one was, with its version."""
+    store = await bench.world.metadata_stores.connect(bench.uri)
+    await store.create("/numbered", b"")
+    made = await store.get("/numbered")
+    assert 0 < made.created_zxid == made.modified_zxid
+    await store.put("/numbered", b"1", 0)
+    changed = await store.get("/numbered")
+    assert changed.created_zxid == made.created_zxid < changed.modified_zxid
+    with pytest.raises(errors.VersionConflict):
+        await store.transact([PutOp("/numbered", b"2", 1), CheckOp("/numbered", 0)])
+    assert await store.get("/numbered") == changed
+    await store.transact([PutOp("/numbered", b"2", 1)])
+    again = await store.get("/numbered")
+    assert again.created_zxid == made.created_zxid < changed.modified_zxid < again.modified_zxid
+    await store.delete("/numbered")
+    await store.create("/numbered", b"")
+    another = await store.get("/numbered")
+    assert another.version == made.version
+    assert again.modified_zxid < another.created_zxid == another.modified_zxid
+    await store.close()
+
+
 async def names_exist_once_and_have_parents(bench: Bench) -> None:
     store = await bench.world.metadata_stores.connect(bench.uri)
     await store.create("/names", b"")
@@ -741,6 +764,7 @@ async def an_unusable_uri_is_bad_input(bench: Bench) -> None:
 METADATA_STORE: list[Examination] = [
     versions_count_changes_and_guard_them,
     a_change_moves_the_time_of_change_and_not_that_of_creation,
+    the_numbers_of_changes_tell_nodes_apart_and_only_grow,
     names_exist_once_and_have_parents,
     sequential_names_count_upwards,
     ephemeral_nodes_go_with_their_session,

@@ -16,13 +16,12 @@ from bookie.base.text import one_line
 from bookie.client.net.bookies import BookieClient
 from bookie.client.repair import recovery, remains
 from bookie.client.shared import Shared
-from bookie.metadata import cookie, paths
+from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.metadata_store import Stored, find
 from bookie.quorum import given_up as rules
 from bookie.quorum.given_up import GivenUp, Hearing
 
-_FIRST_INCARNATION = 1
 _RUNS_SHOWN = 8
 CLOSED = "closed"  # why nothing is given up: there is no end to decide
 
@@ -121,7 +120,7 @@ async def _hear(
     *,
     is_gone: bool,
 ) -> Hearing:
-    """Hear one bookie about the ledger's end. `made`: the ledger's record, for its time."""
+    """Hear one bookie about the ledger's end. `made`: the ledger's record, which tells when it was made."""
     answer: BookieError | None = None
     if not is_gone:
         try:
@@ -147,8 +146,8 @@ async def hearing(
     is_named: bool,
     is_gone: bool,
 ) -> Hearing:
-    """Return what is known of a bookie that gave this `answer`. `made`: the ledger's record, for its time. Raises
-    MetadataError."""
+    """Return what is known of a bookie that gave this `answer`. `made`: the ledger's record, which tells when it was
+    made. Raises MetadataError."""
     store, root = shared.ledgers.store, shared.ledgers.root
     life = await find(store, paths.incarnation(root, bookie_id))
     identity = await find(store, paths.cookie(root, bookie_id))
@@ -157,16 +156,6 @@ async def hearing(
         is_named=is_named,
         is_registered=not is_gone,
         remains=await remains.of(store, root, bookie_id),
-        # By the store's own times; a new identity writes over the cookie that is there, and a mere boot does not
-        # (integrity.identity). Each write must have been a new identity: a volume more, or a person, writes over it as
-        # well, and the time is that of the last one. Version 0: somebody put a cookie back, which says nothing about
-        # the disks. Of an id that was retired and is back this cannot be told: its person says it (`after_crash`). A
-        # cookie made anew and then written over as often as the bookie had begun anew before is not told apart.
-        has_begun_anew=life is not None
-        and identity is not None
-        and made is not None
-        and identity.version > 0
-        and cookie.load_incarnation(life.data).incarnation == _FIRST_INCARNATION + identity.version
-        and identity.modified_ms >= made.created_ms,
+        has_begun_anew=rules.has_begun_anew(life, identity, made),
         answer=answer,
     )

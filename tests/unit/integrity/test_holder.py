@@ -440,28 +440,32 @@ async def test_a_life_does_not_begin_over_a_cookie_that_changed_since_the_claim(
             await identities.begin_incarnation(seen, a_cookie(seen), first_life(seen))
 
 
+@pytest.mark.parametrize("is_same_text", [False, True])
 @pytest.mark.parametrize("what", ["a new life", "growth"])
 @story(run)
-async def test_a_cookie_that_was_made_again_since_the_claim_is_not_written_over(stage: Stage, *, what: str) -> None:
-    """It has the version of the one before, and no grant named it."""
+async def test_a_cookie_that_was_made_again_since_the_claim_is_not_written_over(
+    stage: Stage, *, what: str, is_same_text: bool
+) -> None:
+    """It has the version of the one before, and no grant named it; a new life would note a node that is gone."""
     one, person = await stage.process("one"), await stage.process("person")
     path = paths.cookie(ROOT, ME)
-    await person.store.create(path, cookie.dump_cookie(a_cookie(await one.identities.read())), parents=True)
+    text = cookie.dump_cookie(a_cookie(await one.identities.read()))
+    await person.store.create(path, text, parents=True)
     seen = await one.claim()
     await person.store.delete(path)
-    await person.store.create(path, b"a person's")
+    await person.store.create(path, again := text if is_same_text else b"a person's")
 
     begin = one.identities.begin_growth if what == "growth" else one.identities.begin_incarnation
     with pytest.raises(errors.VersionConflict, match="changed the cookie"):
         await begin(seen, a_cookie(seen), first_life(seen))
 
-    assert (await person.store.get(path)).data == b"a person's"
+    assert (await person.store.get(path)).data == again
 
 
 @pytest.mark.parametrize("is_made_again", [True, False])
 @story(run)
 async def test_a_boot_does_not_begin_by_a_cookie_that_is_another_one_now(stage: Stage, *, is_made_again: bool) -> None:
-    """Its verdict is of the cookie that it saw. One made again has the same version: it is told by its bytes, once
+    """Its verdict is of the cookie that it saw. One made again has the same version: it is told by its node, once
     something else makes this process look (here a session that was lost with our sign)."""
     identities, store = await watched(stage)
     person = await stage.process("person")

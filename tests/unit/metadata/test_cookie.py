@@ -1,6 +1,7 @@
 """Cookies byte for byte (spec/metadata.md#M28), what a mismatch says, and the record beside the cookie."""
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
@@ -103,11 +104,23 @@ def test_the_incarnation_record_survives_a_round_trip_and_refuses_junk() -> None
     assert cookie.load_incarnation(cookie.dump_incarnation(record)) == record
     older = b'{"instance_id": "instance", "incarnation": 2, "boot_epoch": 9, "grant_id": "grant-1"}'
     assert cookie.load_incarnation(older) == dataclasses.replace(record, granted_by="")
+    noted = dataclasses.replace(record, cookie_created_zxid=2**40, cookie_version=3)
+    assert cookie.load_incarnation(cookie.dump_incarnation(noted)) == noted
     infinite = b'{"instance_id": "x", "incarnation": Infinity, "boot_epoch": 1}'
     wrong = infinite.replace(b"Infinity", b'"y"')
     for junk in (b"", b"[]", b"{}", wrong, infinite, b"\xff", b"[" * 100_000):
         with pytest.raises(errors.BadInput):
             cookie.load_incarnation(junk)
+
+
+def test_an_older_release_reads_the_record_of_a_later_one() -> None:
+    """What it knows says what it said; what it does not know it passes over, and drops when it writes the record."""
+    record = IncarnationRecord("instance", Incarnation(2), BootEpoch(9), "grant-1", 4, "boot", "local: ada@bookie-1")
+    noted = dataclasses.replace(record, cookie_created_zxid=2**40, cookie_version=3)
+    of_before = {key: value for key, value in dataclasses.asdict(record).items() if not key.startswith("cookie_")}
+
+    assert of_before.items() <= json.loads(cookie.dump_incarnation(noted)).items()
+    assert cookie.load_incarnation(json.dumps(of_before | {"of_a_later_release": 1}).encode()) == record
 
 
 SHORT = Cookie(BookieId("b1"), ("/j",), ("/l1", "/l2"), ("/i1", "/i2"), "cluster")

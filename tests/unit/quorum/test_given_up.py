@@ -6,7 +6,10 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.errors import Answer, BookieError
-from bookie.base.ids import BookieId, EntryId
+from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation
+from bookie.metadata import cookie
+from bookie.metadata.cookie import IncarnationRecord
+from bookie.ports.metadata_store import Stored
 from bookie.quorum import given_up
 from bookie.quorum.given_up import GivenUp, Hearing
 
@@ -18,6 +21,55 @@ EMPTIED = Hearing(A, is_named=True, is_registered=True, remains="its cookie", ha
 
 def why_not(after_crash: bool = False, **changes: object) -> str:
     return given_up.why_not(dataclasses.replace(EMPTIED, **changes), after_crash=after_crash)  # type: ignore[arg-type]
+
+
+# It began anew once, over the cookie that was made by change 7: by change 12, after the ledger (9).
+RECORD = IncarnationRecord("i", Incarnation(2), BootEpoch(5), cookie_created_zxid=7, cookie_version=1)
+COOKIE = Stored(b"5", 1, created_zxid=7, modified_zxid=12)
+LEDGER = Stored(b"", 0, created_zxid=9, modified_zxid=20)
+
+
+def has_begun_anew(life: bytes | None = None, identity: Stored | None = COOKIE, made: Stored | None = LEDGER) -> bool:
+    record = Stored(cookie.dump_incarnation(RECORD) if life is None else life, 3)
+    return given_up.has_begun_anew(record, identity, made)
+
+
+def test_a_bookie_has_begun_anew_whose_cookie_is_just_the_one_that_its_last_new_identity_left() -> None:
+    assert has_begun_anew()
+    assert has_begun_anew(cookie.forgotten(cookie.dump_incarnation(RECORD))), "a note for people changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("identity", "made"),
+    [
+        (dataclasses.replace(COOKIE, version=2, modified_zxid=14), LEDGER),  # written over: a volume more
+        (dataclasses.replace(COOKIE, version=0), LEDGER),  # the record is of a later backup than the cookie
+        (dataclasses.replace(COOKIE, created_zxid=13, modified_zxid=15), LEDGER),  # made anew and written over once
+        (COOKIE, dataclasses.replace(LEDGER, created_zxid=13)),  # of before the ledger was made
+        (COOKIE, dataclasses.replace(LEDGER, created_zxid=12)),
+        (COOKIE, dataclasses.replace(LEDGER, created_zxid=13, created_ms=-60_000)),  # under a leader with a late clock
+        (None, LEDGER),
+        (COOKIE, None),
+    ],
+)
+def test_a_cookie_of_any_other_write_proves_no_new_beginning(identity: Stored | None, made: Stored | None) -> None:
+    assert not has_begun_anew(identity=identity, made=made)
+
+
+@pytest.mark.parametrize(
+    "life",
+    [
+        b'{"instance_id": "i", "incarnation": 2, "boot_epoch": 5}',
+        cookie.dump_incarnation(dataclasses.replace(RECORD, cookie_created_zxid=0)),
+        b"not a record",
+    ],
+)
+def test_a_record_that_notes_no_cookie_proves_no_new_beginning(life: bytes) -> None:
+    """One of an older release, whatever its count says; that of a first life, also where the store tells no number; and
+    one that nobody can read."""
+    for identity in (COOKIE, dataclasses.replace(COOKIE, created_zxid=0), dataclasses.replace(COOKIE, version=0)):
+        assert not has_begun_anew(life, identity)
+    assert not given_up.has_begun_anew(None, COOKIE, LEDGER)
 
 
 def test_an_emptied_bookie_that_says_so_may_be_given_up_and_one_without_any_identity() -> None:
