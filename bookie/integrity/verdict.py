@@ -115,9 +115,11 @@ def _cookie(facts: Facts) -> Decision | None:
     if _any(facts, Contents.VALID):
         return Decision(
             Verdict.COOKIE_MISSING,
-            "the volumes hold data, but this bookie's cookie is gone from the metadata store: if that is the right "
-            "store and whole, restore the cookie (`bookie cookie create`, with current/VERSION of a directory); "
-            "else correct metadataServiceUri, or restore the store",
+            "the volumes hold data, but this bookie's cookie is gone from the metadata store: if it went by accident"
+            " and that is the right store and whole, restore the cookie (`bookie cookie create`, with current/VERSION"
+            " of a directory); if somebody decommissioned this bookie on purpose, and `bookie cluster references` finds"
+            " no ledger that names it, begin with empty directories (move away what is in these); else correct"
+            " metadataServiceUri, or restore the store",
         )
     if facts.ledgers_naming_me == UNCOUNTED:
         return Decision(None, "looking for ledgers that name this bookie")

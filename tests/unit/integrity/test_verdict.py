@@ -7,6 +7,7 @@ import pytest
 import integrity_support as build
 from bookie.integrity import verdict
 from bookie.integrity.verdict import UNCOUNTED
+from bookie.metadata.cookie import IncarnationRecord
 from bookie.ports.admin import Contents, MountProof, Verdict
 
 EMPTY, VALID, STALE = Contents.EMPTY, Contents.VALID, Contents.STALE
@@ -132,6 +133,19 @@ def test_data_without_a_cookie_in_the_store_is_held() -> None:
 
     assert decision.verdict is Verdict.COOKIE_MISSING
     assert "restore the cookie" in decision.reason
+
+
+@pytest.mark.parametrize("record", [build.RECORD, None])
+def test_both_ways_on_without_a_cookie_are_named_and_neither_is_taken(record: IncarnationRecord | None) -> None:
+    """It went by accident, or the bookie was decommissioned on purpose and nobody emptied its directories: a program
+    cannot tell."""
+    decision = verdict.decide(build.new_bookie(record=record, ledgers_naming_me=0))
+
+    assert decision.is_held
+    assert "by accident" in decision.reason
+    assert "restore the cookie (`bookie cookie create`" in decision.reason
+    assert "decommissioned this bookie on purpose, and `bookie cluster references` finds no ledger" in decision.reason
+    assert "begin with empty directories" in decision.reason
 
 
 def test_one_valid_volume_without_a_cookie_in_the_store_is_no_new_bookie() -> None:
