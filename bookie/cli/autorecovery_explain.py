@@ -43,7 +43,9 @@ async def run(arguments: argparse.Namespace) -> int:
     for bookie_id, standing in told.standings.items():
         held, lacks = told.holdings.get(bookie_id), short.get(bookie_id)
         is_known = held is not None and held.groups is not None
-        row: dict[str, Any] = {"bookie": bookie_id, "standing": standing.value, "missing": None, "firstMissing": None}
+        # One that is not registered is judged as lost; what a person wants to know is what became of it.
+        word = told.whereabouts[bookie_id].value if bookie_id in told.whereabouts else standing.value
+        row: dict[str, Any] = {"bookie": bookie_id, "standing": word, "missing": None, "firstMissing": None}
         if is_known:
             row |= {"missing": 0} if lacks is None else {"missing": lacks.count, "firstMissing": lacks.first}
         rows.append(row | {"problem": "" if held is None or is_known else held.reason})

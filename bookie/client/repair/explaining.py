@@ -2,7 +2,7 @@
 
 It looks anew, with the rules of the worker (`quorum.mending`), and changes nothing: what a running worker thinks is in
 its own log. A bookie that is not registered is judged as lost here, whatever the delay: a person wants to know what
-would follow.
+would follow. What became of it, as far as the metadata store can tell, is said beside (`quorum.whereabouts`).
 """
 
 from dataclasses import dataclass, field
@@ -16,18 +16,21 @@ from bookie.client.repair.holdings import Holdings
 from bookie.client.repair.maintenance import Maintenance
 from bookie.client.repair.marks import FoundMark, Marks
 from bookie.client.shared import Shared, digest_of
+from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.metadata.maintenance import StoredLease
-from bookie.quorum import mending
+from bookie.ports.metadata_store import find
+from bookie.quorum import mending, whereabouts
 from bookie.quorum.mending import Holding, Mending, Standing
 from bookie.quorum.placement_check import Misplaced, PlacementCheck
+from bookie.quorum.whereabouts import Whereabouts
 
 
 @dataclass(slots=True)
 class Explanation:
     """`needs`: what is missing, a sentence each. `helps`: what would happen, or what a person can do. `standings`,
-    `holdings`: of every bookie that the ledger names, as judged. `leases`: of bookies under maintenance. `lock`: that
-    of the ledger, if any, whosever it is."""
+    `holdings`: of every bookie that the ledger names, as judged. `whereabouts`: of those that are not registered.
+    `leases`: of bookies under maintenance. `lock`: that of the ledger, if any, whosever it is."""
 
     ledger_id: LedgerId
     metadata: LedgerMetadata
@@ -38,6 +41,7 @@ class Explanation:
     holdings: dict[BookieId, Holding]
     leases: dict[BookieId, StoredLease]
     misplaced: tuple[Misplaced, ...] = ()
+    whereabouts: dict[BookieId, Whereabouts] = field(default_factory=dict)
     needs: list[str] = field(default_factory=list)
     helps: list[str] = field(default_factory=list)
 
@@ -60,6 +64,7 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     wall_ms = shared.world.clock.wall_ms()
     valid = {each: lease for each, lease in leases.items() if wall_ms < lease.until_ms}
     told = Explanation(ledger_id, metadata, mark, lock, found, standings, holdings, valid)
+    told.whereabouts = {each: await _whereabouts(shared, ledger_id, each) for each in found.lost}
     told.misplaced = PlacementCheck(shared.watcher.candidates(), shared.watcher.placed()).misplaced(metadata)
     if told.misplaced:
         whole = "no copy is missing; one" if outcome(told) is errors.Answer.POSITIVE else "a copy"
@@ -76,6 +81,22 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     elif found.missing and mark is None:
         told.helps.append("it is not marked yet: the next look of an auditor marks it, or `bookie autorecovery audit`")
     return told
+
+
+async def _whereabouts(shared: Shared, ledger_id: LedgerId, bookie_id: BookieId) -> Whereabouts:
+    """Return what became of a bookie that is not registered. Raises MetadataError."""
+    store, root = shared.ledgers.store, shared.ledgers.root
+    life, identity, made, sign, position = [
+        await find(store, path)
+        for path in (
+            paths.incarnation(root, bookie_id),
+            paths.cookie(root, bookie_id),
+            shared.ledgers.path(ledger_id),
+            paths.process(root, bookie_id),
+            paths.position(root, bookie_id),
+        )
+    ]
+    return whereabouts.judge(identity, life, made, has_sign=sign is not None, has_position=position is not None)
 
 
 async def _tell_of_fills(shared: Shared, told: Explanation) -> None:
@@ -129,6 +150,7 @@ def _tell_of_lost(shared: Shared, told: Explanation) -> None:
             )
         )
     told.needs.append(f"not registered: {lost}; after the cluster's delay such a bookie counts as lost")
+    told.helps += [f"bookie {each}: {whereabouts.sentence(told.whereabouts[each])}" for each in told.found.lost]
     if told.found.must_end:
         told.helps.append(
             "it has no end yet: it is recovered first"

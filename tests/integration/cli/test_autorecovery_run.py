@@ -77,6 +77,7 @@ def test_a_lost_bookie_is_marked_told_of_with_its_reason_and_the_process_ends_in
 
         assert (str(marked["ledger"]), marked["missing"]) == (ledger, [lost.bookie_id])
         assert explained["marked"] == [lost.bookie_id]
+        assert {each["bookie"]: each["standing"] for each in explained["bookies"]}[lost.bookie_id] == "away"
         assert any("start one more, or bring" in each for each in explained["helps"])
         events = [json.loads(line)["event"] for line in (tmp_path / "run.log").read_text().splitlines()]
         assert any(each.startswith("ledger marked") for each in events)

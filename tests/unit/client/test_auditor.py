@@ -137,6 +137,27 @@ async def test_a_person_is_told_which_segment_lies_too_close_and_what_would_move
         assert (await explaining.explain(client.shared, spread)).misplaced == ()
 
 
+@story(tell)
+async def test_a_person_is_told_what_became_of_each_bookie_that_is_not_registered(fleet: Fleet) -> None:
+    """One that has a cookie is away, one that nobody ever saw never was there, and one that a process stands for is
+    starting: of none is said that it is lost."""
+    async with fleet.client() as client:
+        ledger_id = await with_ledger(client, 1, "b0", "stranger", "beginner")
+        await fleet["b0"].stop()
+        await fleet.store.create(paths.cookie(ROOT, BookieId("b0")), b"5", parents=True)
+        await fleet.store.create(paths.process(ROOT, BookieId("beginner")), b"", parents=True)
+
+        told = await explaining.explain(client.shared, ledger_id)
+
+        assert {each: found.value for each, found in told.whereabouts.items()} == {
+            "b0": "away",
+            "stranger": "never registered",
+            "beginner": "starting",
+        }
+        assert any(each.startswith("bookie b0: it was registered before") for each in told.helps), told.helps
+        assert any(each.startswith("bookie stranger: nothing is known of it") for each in told.helps), told.helps
+
+
 async def find_mark(marks: Marks, ledger_id: LedgerId) -> Underreplicated:
     found = await marks.find(ledger_id)
     assert found is not None
