@@ -118,7 +118,11 @@ async def _restore(arguments: argparse.Namespace, data: bytes) -> bool:
         with contextlib.suppress(errors.LedgerMissing):
             version = (await ledgers.stored(ledger_id)).version
         if version is not None and not arguments.replace:
-            raise errors.LedgerExists(f"ledger {ledger_id} has a record already (version {version}): add --replace")
+            raise errors.LedgerExists(
+                f"ledger {ledger_id} has a record already (version {version}), so nothing was restored: look at it"
+                f" (`bookie metadata show {ledger_id}`) and save it (`bookie metadata dump {ledger_id} --output FILE`);"
+                " --replace then puts this dump in its place"
+            )
         what = "make its record" if version is None else f"replace its record of version {version}"
         plan = [f"plan: ledger {ledger_id}: {what} from {arguments.file} ({len(data)} bytes)"]
         if not output.consents(arguments, plan):

@@ -132,10 +132,13 @@ class LedgerStore:
             return
         try:
             await self.create_at(ledger_id, data, 0)
-        except errors.LedgerExists:
+        except errors.LedgerExists as error:
             # After a lost answer it may be our own; its token is that of who made the ledger, and tells us nothing.
             if (await self.stored(ledger_id)).data != data:
-                raise
+                raise errors.LedgerExists(
+                    f"ledger {ledger_id} got another record meanwhile, so nothing was restored: look at it (`bookie"
+                    f" metadata show {ledger_id}`), then begin again"
+                ) from error
 
     async def _put_data(self, ledger_id: LedgerId, data: bytes, version: int, provided: Sequence[CheckOp] = ()) -> int:
         path = self.path(ledger_id)

@@ -242,13 +242,22 @@ def test_what_each_bookie_holds_of_a_ledger_is_checked(fleet: LocalFleet, told: 
     assert [entry["payload"] for entry in read] == ["entry 98", "entry 99"]
 
 
-def test_a_record_is_dumped_and_restored_as_it_was(told: Run, ledger: int, tmp_path: Path) -> None:
+def test_a_record_is_dumped_and_restored_as_it_was(
+    told: Run, ledger: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     saved = str(tmp_path / "record")
     told("metadata", "dump", str(ledger), "--output", saved)
     before = told("metadata", "show", str(ledger))
 
-    told("metadata", "restore", str(ledger), saved, "--yes", code=1)
-    told("metadata", "restore", str(ledger), saved, "--replace", code=4)
+    for words, code, said in (
+        (["--yes"], 1, "so nothing was restored: look at it (`bookie metadata show"),
+        (["--dry-run"], 1, "--replace then puts this dump in its place"),
+        (["--replace"], 4, "nothing was done; run the command again with --yes to do this"),
+    ):
+        assert main.main(["metadata", "restore", str(ledger), saved, *words]) == code
+        shown = capsys.readouterr()
+        assert (shown.out, said in shown.err) == ("", True), shown
+    assert told("metadata", "show", str(ledger)) == before
     told("metadata", "restore", str(ledger), saved, "--replace", "--yes")
 
     after = told("metadata", "show", str(ledger))

@@ -165,7 +165,7 @@ def test_a_saved_record_is_put_back_once_and_taken_for_nobody_elses_when_the_ans
         assert (await deaf().stored(LedgerId(5))).data == saved
         await deaf().put_back(LedgerId(5), later, 0)
         assert (await deaf().stored(LedgerId(5))).data == later
-        with pytest.raises(errors.LedgerExists):
+        with pytest.raises(errors.LedgerExists, match="so nothing was restored: look at it"):
             await deaf().put_back(LedgerId(5), saved, None)
         with pytest.raises(errors.VersionConflict):
             await LedgerStore(store, root).put_back(LedgerId(5), saved, 0)
