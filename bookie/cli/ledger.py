@@ -10,6 +10,7 @@ from typing import Any
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId, LedgerId
 from bookie.cli import accepted_loss, bookie_list, output, replicas, stdin_lines, where
+from bookie.cli.replicas import NotGiven
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.client import arguments as checks
 from bookie.client.repair import accepting_loss
@@ -139,11 +140,14 @@ def _judge_read(arguments: argparse.Namespace) -> None:
         raise errors.BadInput("--bookie reads what one bookie has now: leave out --follow and --recover")
 
 
-async def _read(client: Client, arguments: argparse.Namespace) -> None:
-    ledger_id: LedgerId = arguments.ledger
+async def _read(client: Client, arguments: argparse.Namespace) -> int | None:
     if arguments.bookie:
-        await _read_one(client, arguments, ledger_id)
-        return
+        return await _read_one(client, arguments, arguments.ledger)
+    await _read_all(client, arguments, arguments.ledger)
+    return None
+
+
+async def _read_all(client: Client, arguments: argparse.Namespace, ledger_id: LedgerId) -> None:
     async with await _open(client, arguments, ends_it=arguments.recover and not arguments.follow) as reader:
         if not (reader.metadata.is_closed or arguments.follow):
             output.tell(
@@ -170,8 +174,9 @@ async def _read(client: Client, arguments: argparse.Namespace) -> None:
             output.tell(f"nothing more comes: {_end_of(reader)}")
 
 
-async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: LedgerId) -> None:
-    """Print one bookie's copies, and say which it should have and did not give."""
+async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: LedgerId) -> int:
+    """Print one bookie's copies, and say which it should have and did not give, and why. Return the exit code: what was
+    not seen is not called read."""
     bookie_id: BookieId = arguments.bookie
     metadata = await client.metadata(ledger_id)
     if not metadata.names(bookie_id):  # a copy may be left on a bookie that was replaced, but not on a mistyped one
@@ -180,19 +185,24 @@ async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: Le
         await bookie_list.check_known(ledgers.store, ledgers.root, bookie_id, named_by)
     first, last = arguments.first, arguments.last
     owed = replicas.owed(metadata, bookie_id, first, last) if metadata.is_closed else []
-    lacking, count = sum(each.size for each in owed), 0
-    async for entry in replicas.read(client, metadata, ledger_id, bookie_id, first, last):
-        _print_entry(arguments, entry)
-        count += 1
-        number = entry.entry_id
-        lacking -= any(each.first <= number <= each.last and each.share.count(number, number) for each in owed)
-    if lacking:
+    tally = replicas.Tally(owed)
+    async for found in replicas.read(client, metadata, ledger_id, bookie_id, first, last, owed):
+        tally.add(found)
+        if isinstance(found, Entry):
+            _print_entry(arguments, found)
+        else:
+            _print_not_given(arguments, bookie_id, found, counts=tally.counts(found.entry_id))
+        if tally.is_cut_short:
+            output.tell(f"given up after so many entries; `--first {found.entry_id + 1}` goes on behind them")
+            break
+    if tally.lacking:
         output.tell(
-            f"bookie {bookie_id} did not give {lacking} entries of ledger {ledger_id} that it should hold:"
+            f"bookie {bookie_id} did not give {tally.lacking} entries of ledger {ledger_id} that it should hold:"
             f" `bookie ledger check {ledger_id} --read` looks at all copies"
         )
-    elif not count:
+    elif not tally.given and tally.outcome == output.WHOLE:
         output.tell(f"bookie {bookie_id} gave no entry of ledger {ledger_id} from entry {first} on")
+    return output.EXIT_OF[tally.outcome]
 
 
 def _end_of(reader: LedgerReader) -> str:
@@ -346,6 +356,22 @@ class _Custom(argparse.Action):
         if key in arguments.custom:
             raise errors.BadInput(f"--custom names {key!r} twice: leave one out")
         arguments.custom = {**arguments.custom, key: value.encode("utf-8", "surrogateescape")}
+
+
+def _print_not_given(arguments: argparse.Namespace, bookie_id: BookieId, found: NotGiven, *, counts: bool) -> None:
+    """Say what a bookie answered for an entry that it did not give; with --json in that entry's line. `counts`: it
+    should have it: of others it may say "unknown" as it likes."""
+    if found.entry_id == ids.LAST_ENTRY:
+        output.tell(
+            f"bookie {bookie_id} does not say which is its highest entry ({found.error}), so it is asked for those"
+            " alone that it should hold, or that were named"
+        )
+    elif not counts and isinstance(found.error, errors.UnknownLedgerState):
+        return
+    elif arguments.json:
+        print(json.dumps({"entry": found.entry_id, "problem": str(found.error)}), flush=True)
+    else:
+        output.tell(f"entry {found.entry_id}: {found.error}")
 
 
 def _print_entry(arguments: argparse.Namespace, entry: Entry) -> None:

@@ -5,6 +5,7 @@ No quorum stands behind these answers. Nothing is recovered, fenced or changed.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bookie.base import errors
@@ -34,32 +35,102 @@ ABSENT_MAX = 1_000
 """Entries in a row that a bookie does not have, after which its list is asked for."""
 TROUBLES_MAX = 1_000
 """Of one bookie's share, after which no more is read of it: a list may claim more entries than anybody can ask for."""
+ANSWERED = (errors.UnknownLedgerState, errors.StorageFailed, errors.DigestMismatch)
+"""By which a bookie answers for an entry that it does not give; it may still give the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotGiven:
+    """What a bookie answered for an entry, instead of giving or denying it. LAST_ENTRY: for its highest one."""
+
+    entry_id: EntryId
+    error: BookieError
+
+
+class Tally:
+    """Counts what one bookie gave of what it was asked for. `owed`: what it should hold; none: each entry counts."""
+
+    def __init__(self, owed: Sequence[Stretch]) -> None:
+        self.given = self.not_known = self.corrupt = 0
+        self.lacking = sum(each.size for each in owed)  # of those owed; what was not asked for too
+        self.is_cut_short = False
+        self._owed = owed
+
+    def counts(self, entry_id: EntryId) -> bool:
+        """Return True for an entry that the bookie should have, or when it should have none."""
+        return not self._owed or self._is_owed(entry_id)
+
+    def add(self, found: "Entry | NotGiven") -> None:
+        """Count an entry that was given, or what was answered in its place."""
+        if isinstance(found, Entry):
+            self.given += 1
+            self.lacking -= self._is_owed(found.entry_id)
+        elif found.entry_id != LAST_ENTRY and self.counts(found.entry_id):
+            is_corrupt = isinstance(found.error, errors.DigestMismatch)
+            self.corrupt += is_corrupt
+            self.not_known += not is_corrupt
+            self.is_cut_short = self.corrupt + self.not_known >= TROUBLES_MAX
+
+    @property
+    def outcome(self) -> str:
+        """Return DAMAGE for a bad copy, or one that was denied and is owed; NOT_KNOWN where nothing was proven."""
+        is_denied = not self.is_cut_short and self.lacking > self.corrupt + self.not_known
+        if self.corrupt or (self._owed and is_denied):
+            return output.DAMAGE
+        return output.NOT_KNOWN if self.not_known else output.WHOLE
+
+    def _is_owed(self, entry_id: EntryId) -> bool:
+        return any(each.first <= entry_id <= each.last and each.share.count(entry_id, entry_id) for each in self._owed)
 
 
 async def read(
-    client: Client, metadata: LedgerMetadata, ledger_id: LedgerId, bookie_id: BookieId, first: int, last: int | None
-) -> AsyncIterator[Entry]:
-    """Yield the entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest.
+    client: Client,
+    metadata: LedgerMetadata,
+    ledger_id: LedgerId,
+    bookie_id: BookieId,
+    first: int,
+    last: int | None,
+    owed: Sequence[Stretch] = (),
+) -> AsyncIterator[Entry | NotGiven]:
+    """Yield the entries from `first` to `last` (default: all) that this bookie holds, each verified by its digest, and
+    its answer for each that it neither gives nor denies.
 
     It asks for them one by one, since an official bookie on DbLedgerStorage cannot list them; for its list only after
-    ABSENT_MAX that it lacks in a row, for one stray entry may lie far beyond the others. Raises RequestTimedOut where
-    there is none then, StorageFailed where the list names what the bookie does not have.
+    ABSENT_MAX that it lacks in a row, for one stray entry may lie far beyond the others. A bookie that does not say
+    which is its highest (a disk of it failed, or it is in limbo) is asked for what it should hold, `owed`, or up to
+    `last`; one that says a lower one than it should, for the owed ones behind it until it denies one.
+
+    Raises RequestTimedOut where there is no list, StorageFailed where that names what the bookie does not have, and the
+    answer for the highest entry where nothing says how far to read.
     """
     digest = Digest(DigestType(metadata.digest_type), metadata.password)
 
-    async def entry_of(entry_id: EntryId) -> Entry | None:
+    async def entry_of(entry_id: EntryId) -> Entry | NotGiven | None:
         try:
             body = await client.bookies.read(bookie_id, ledger_id, entry_id)
+            header, payload = digest.open(body, ledger_id, None if entry_id == LAST_ENTRY else entry_id)
         except (errors.NoSuchEntry, errors.NoSuchLedger):
             return None
-        header, payload = digest.open(body, ledger_id, None if entry_id == LAST_ENTRY else entry_id)
+        except ANSWERED as error:
+            return NotGiven(entry_id, error)
         return Entry(header.entry_id, bytes(payload), header.length)
 
     with output.told_if_slow(f"bookie {bookie_id}"):
         highest = await entry_of(LAST_ENTRY)
     end = INVALID_ENTRY_ID if highest is None else highest.entry_id
     end = end if last is None else EntryId(min(end, last))
-    numbers, absent, is_listed = iter(range(first, end + 1)), 0, False
+    numbers: Iterator[int] = iter(range(first, end + 1))
+    if isinstance(highest, NotGiven):
+        if not owed and last is None:
+            output.tell(
+                f"bookie {bookie_id} does not say which is its highest entry of ledger {ledger_id}, and nothing else"
+                " says how far to read: name the entries (`--first`, `--last`)"
+            )
+            raise highest.error
+        yield highest
+        end = owed[-1].last if last is None else EntryId(last)
+        numbers = entries_from(owed, EntryId(first)) if owed else iter(range(first, end + 1))
+    absent, is_listed = 0, False
     while (number := next(numbers, None)) is not None:
         entry = await entry_of(EntryId(number))
         absent = 0 if entry is not None else absent + 1
@@ -74,6 +145,11 @@ async def read(
             with output.told_if_slow(f"bookie {bookie_id}"):
                 groups = await client.bookies.list_groups(bookie_id, ledger_id)
             numbers, absent, is_listed = _listed(groups, number + 1, end), 0, True
+    behind = iter(()) if isinstance(highest, NotGiven) else entries_from(owed, EntryId(max(first, end + 1)))
+    for entry_id in behind:
+        if (entry := await entry_of(entry_id)) is None:
+            return
+        yield entry
 
 
 def _listed(groups: Sequence[Group], first: int, last: int) -> Iterator[int]:

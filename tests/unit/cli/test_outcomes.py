@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -179,12 +180,122 @@ def test_reading_from_one_bookie_says_what_it_did_not_give(
     asked = ["ledger", "read", "7", "--bookie", "b0", "--json", *words]
     stray: Any = Stray()
 
-    asyncio.run(ledger._read(stray, main.parser_for(asked).parse_args(asked)))
+    code = asyncio.run(ledger._read(stray, main.parser_for(asked).parse_args(asked)))
 
+    assert code == (1 if "that it should hold" in said else 0), "what was denied and is owed is damage"
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == shown
     assert said in err
     assert bool(said) == bool(err)
+
+
+class Failed(Stray):
+    """One of its disks failed: it does not say which entry is its highest, gives entry 0, and cannot read 1 and 2; of 3
+    its bytes are bad where `is_rotten`, and it denies 4 where `denies`."""
+
+    def __init__(self, *, is_closed: bool = True, is_rotten: bool = False, denies: bool = False) -> None:
+        super().__init__()
+        self.is_closed, self.is_rotten, self.denies = is_closed, is_rotten, denies
+
+    async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+        bookies = BookieId("b0"), BookieId("b1"), BookieId("b2")
+        made = new_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2, bookies=bookies)
+        return made.closed(EntryId(4), 1) if self.is_closed else made
+
+    async def read(self, bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        self.asked += 1
+        match entry_id:
+            case _ if entry_id == LAST_ENTRY:
+                raise errors.UnknownLedgerState("a directory failed")
+            case 1:
+                raise errors.UnknownLedgerState("entry 1: may have lost it")
+            case 2:
+                raise errors.StorageFailed("entry 2: cannot be read")
+            case 4 if self.denies:
+                raise errors.NoSuchEntry("not here")
+        digest = Digest(DigestType((await self.metadata(ledger_id)).digest_type), b"")
+        body = b"".join(digest.seal(ledger_id, entry_id, EntryId(-1), 1, b"x"))
+        return body[:-1] + b"y" if entry_id == 3 and self.is_rotten else body
+
+
+def read_of(client: Any, *words: str) -> int:
+    asked = ["ledger", "read", "7", "--bookie", "b0", *words]
+    return asyncio.run(ledger._read(client, main.parser_for(asked).parse_args(asked))) or 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "given", "problems"),
+    [
+        ({}, 6, [0, 3, 4], [1, 2]),
+        ({"is_rotten": True}, 1, [0, 4], [1, 2, 3]),
+        ({"denies": True}, 1, [0, 3], [1, 2]),
+    ],
+)
+def test_what_a_bookie_with_a_failed_disk_gives_is_read_and_the_rest_told_entry_by_entry(
+    kind: dict[str, bool], code: int, given: list[int], problems: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read_of(Failed(**kind), "--json") == code
+
+    out, err = capsys.readouterr()
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [each["entry"] for each in lines if "payload" in each] == given
+    assert [each["entry"] for each in lines if "problem" in each] == problems
+    assert "b0 does not say which is its highest entry (a directory failed)" in err
+    assert f"did not give {5 - len(given)} entries of ledger 7 that it should hold" in err
+
+
+def test_a_person_is_told_each_answer_beside_what_was_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert read_of(Failed()) == 6
+
+    out, err = capsys.readouterr()
+    assert out == "x\nx\nx\n"
+    assert "entry 1: entry 1: may have lost it\nentry 2: entry 2: cannot be read\n" in err
+
+
+def test_of_a_ledger_without_an_end_only_what_was_named_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(errors.UnknownLedgerState, match="a directory failed"):
+        read_of(Failed(is_closed=False))
+
+    assert "name the entries (`--first`, `--last`)" in capsys.readouterr().err
+    assert read_of(Failed(is_closed=False), "--first", "1", "--last", "3") == 6
+    assert read_of(Failed(is_closed=False), "--first", "3", "--last", "3") == 0
+
+
+def test_the_highest_entry_that_a_bookie_says_hides_none_that_it_is_in_doubt_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It has entries 0 and 1, and cannot tell whether it had 2; 3 it denies."""
+    client: Any = Stray(last=4)
+
+    async def read(bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        if entry_id == 2:
+            raise errors.UnknownLedgerState("may have lost it")
+        if entry_id > 2:
+            raise errors.NoSuchEntry("not here")
+        digest = Digest(DigestType((await client.metadata(ledger_id)).digest_type), b"")
+        return b"".join(
+            digest.seal(ledger_id, EntryId(1) if entry_id == LAST_ENTRY else entry_id, EntryId(-1), 1, b"x")
+        )
+
+    client.read = read
+
+    assert read_of(client, "--json") == 1
+    assert [json.loads(line)["entry"] for line in capsys.readouterr().out.splitlines()] == [0, 1, 2]
+    assert read_of(client, "--last", "2") == 6
+
+
+def test_a_bookie_that_gives_none_of_very_many_entries_is_asked_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    client: Any = Stray(last=2**40)
+
+    async def read(bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        client.asked += 1
+        raise errors.UnknownLedgerState("a directory failed")
+
+    client.read = read
+
+    assert read_of(client, "--json") == 6
+    assert client.asked == replicas.TROUBLES_MAX + 1
+    assert f"`--first {replicas.TROUBLES_MAX}` goes on behind them" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("first", [0, 3, 4, 5, 11, 99])
