@@ -51,8 +51,7 @@ def writes(fleet: Fleet) -> list[int]:
     return [json.loads(line)["ledger"] for line in told.splitlines() if line.startswith("{")]
 
 
-# Entry by entry, as a client reads: `bookie ledger read --bookie` asks for the last one first, and which that is a
-# bookie says of no ledger of a failed disk.
+# Entry by entry, as a client reads, in one process for all ledgers.
 READS = """
 import asyncio, sys
 from bookie import connect
