@@ -28,6 +28,7 @@ def storage_options(
         ledger_dirs=settings.names("ledgerDirectories"),
         index_dirs=settings.names("indexDirectories"),
         journal_write_data=settings.is_true("journalWriteData"),
+        touch_unjournaled_ledgers=settings.is_true("touchUnjournaledLedgers"),
         journal_file_bytes_max=settings.number("journalMaxSizeMB") * MIB,
         read_cache_bytes_max=_share(settings, "dbStorage_readAheadCacheMaxSizeMb", 1, READ_CACHE_BYTES_MAX),
         write_cache_bytes_max=_share(

@@ -201,7 +201,7 @@ class Boot:
         if is_loss:
             kept = any(volume.contents is not Contents.EMPTY for volume in seen.volumes)
             await self._note(seen, record, verify=kept)
-        async with self._opened(seen, fail, accept_loss=is_loss, must_exist=False) as store:
+        async with self._opened(seen, fail, record, accept_loss=is_loss, must_exist=False) as store:
             assert self._identities is not None
             # Also where no ledger names us and we are new: this id may have been another's, a Java bookie's too, which
             # leaves no record. No entry can be missed then; but a writer that hangs since before still has it in its
@@ -236,7 +236,7 @@ class Boot:
         if not is_healthy:
             await self._note(seen, record, verify=is_set_back)
         has_lost_volumes = is_resumed or is_set_back
-        async with self._opened(seen, fail, accept_loss=has_lost_volumes, must_exist=True) as store:
+        async with self._opened(seen, fail, record, accept_loss=has_lost_volumes, must_exist=True) as store:
             if not has_lost_volumes and not store.has_doubt_of(await self._noted_doubt()):
                 # An index was lost since without its volume: it would deny what it should not.
                 # CRASH: the note that names the doubt stands until the marks are there in another way.
@@ -275,7 +275,7 @@ class Boot:
 
     @contextlib.asynccontextmanager
     async def _opened(
-        self, seen: Inspection, fail: Fail, *, accept_loss: bool, must_exist: bool
+        self, seen: Inspection, fail: Fail, record: IncarnationRecord, *, accept_loss: bool, must_exist: bool
     ) -> AsyncIterator[EntryStore]:
         """Open the store, which answers "unknown" instead of "no" at first;
         abandon it without a flush when the body fails."""
@@ -293,6 +293,7 @@ class Boot:
             accept_loss=accept_loss,
             must_exist=must_exist,
             grow_from=grow_from,
+            epoch=record.boot_epoch,
         )
         store.is_doubtful = True
         async with contextlib.AsyncExitStack() as undo:
@@ -308,6 +309,13 @@ class Boot:
         self._phase.enter(State.FENCING)
         assert self._ledgers is not None
         epoch = record.boot_epoch
+        if loss is Loss.UNFLUSHED and await dirs.has_touches(self._world.disk, self._storage):
+            # CRASH: what these ledgers lost was in memory, and they came into limbo with the store's opening. The index
+            # says so durably, or the journal still does, and each replay finds it (decisions/0025).
+            self.progress.enter("one")
+            self.progress.end_phase_one()
+            log.info("phase one looks at no ledger, the journal names them touches=%d", store.stats.touches_replayed)
+            return
         if self.options.phase_one == BOUND and loss is Loss.VOLUMES and not is_new:
             await phase_one.bound(self._ledgers, store, self._retry, self.progress, epoch=epoch)
             # CRASH: the doubt is in every index before a note on every volume names it, and both are before the cookie

@@ -167,7 +167,10 @@ class NodeAdmin:
             ledger_bytes_room=room,
             live_settings=self._live.told(),
             certificates_due=self.certificates_due(),
-            formats=formats.known(has_history=self.store is not None and self.store.has_history),
+            formats=formats.known(
+                has_history=self.store is not None and self.store.has_history,
+                may_hold_touches=self.store is not None and self.store.may_hold_touches,
+            ),
         )
 
     async def members(self) -> tuple[Member, ...]:

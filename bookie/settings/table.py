@@ -208,6 +208,13 @@ SETTINGS = (
         "false: entries skip the journal; what a crash loses is copied back from other bookies",
     ),
     Setting(
+        "touchUnjournaledLedgers",
+        _bool,
+        "false",
+        "with journalWriteData=false: the journal names ledgers whose entries are in memory; after a crash only those"
+        " are in doubt",
+    ),
+    Setting(
         "journalMaxSizeMB",
         int,
         "64",

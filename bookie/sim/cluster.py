@@ -6,7 +6,7 @@ nodes only from outside, as a person with a power switch would, and calls nothin
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from bookie.base.errors import BadInput, BookieError
@@ -49,6 +49,8 @@ class SimSettings:
     bookies: int = 3
     directories: int = 1  # of each role
     journal_write_data: bool = False
+    touch_unjournaled_ledgers: bool = False
+    varies_touches: bool = False  # each life of a bookie has that setting or not, as is drawn
     guard_fence: bool = True
     guard_limbo: bool = True
     regeneration: str = LOCAL
@@ -113,6 +115,7 @@ class BookieNode:
                 ledger_dirs=_numbered(LEDGERS, count),
                 index_dirs=_numbered(INDEX, count),
                 journal_write_data=settings.journal_write_data,
+                touch_unjournaled_ledgers=settings.touch_unjournaled_ledgers,
                 journal_file_bytes_max=settings.journal_file_bytes_max,
                 write_cache_bytes_max=settings.write_cache_bytes_max,
                 flush_interval_ms=settings.flush_interval_ms,
@@ -140,6 +143,9 @@ class BookieNode:
 
     def start(self) -> None:
         """Start a process over what the disks hold."""
+        if self.settings.varies_touches:
+            draws = self.simulation.random(f"touches {self.machine} {self.node.starts}")
+            self.settings = replace(self.settings, touch_unjournaled_ledgers=draws.random() < 0.7)
         world = self.node.begin()
         self.ended = None
         life = self.node.life

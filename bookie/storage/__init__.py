@@ -2,7 +2,7 @@
 
 What may go wrong. The power goes between any two instructions. What was written and not synced is then there, or not,
 or in part, in any order. A disk is full, fails, or comes back with an older state. And an answer that left before all
-that was believed. Why nothing acknowledged is lost, in twelve lines (reasons: spec/storage.md#F1 to F8):
+that was believed. Why nothing acknowledged is lost, in twelve lines (reasons: spec/storage.md#F1 to F9):
 
 1.  An add puts its entry in the write cache and its record in the journal in one step that nothing can interrupt.
 2.  Its completion hangs on the journal's group; only the sync of that group runs it, so an ack before sync has no code.
@@ -20,7 +20,7 @@ that was believed. Why nothing acknowledged is lost, in twelve lines (reasons: s
 In other words: at every instant each acknowledged byte is in a synced journal at or after the durable mark, or in
 synced logs that durable rows point at. Each step adds the new place before it gives up the old one. Entries that skip
 the journal (BP-46, a bookie without one) are acknowledged from memory; there a stop that was not clean is a loss, for
-`bookie.integrity` to mark.
+`bookie.integrity` to mark; with touches the journal names their ledgers first, and the replay marks these alone.
 
 And why nothing is denied: absence is a proof too (`bookie.quorum`), so "not here" is said only where nothing can have
 been lost. Limbo, a row that cannot be read, a ledger directory that failed, a boot that has not proven its state: each

@@ -7,7 +7,8 @@
 DIRTY says that the store may have been serving: durable before the first request (`mark_dirty`), removed only after
 a verified flush (`clear_dirty`). Its text says whether entry data went through the journal in that life; only if it
 did not can a crash have lost acknowledged entries, and that stays so whatever the option says at the next start
-(spec/bp46.md#R5, T20). A marker that cannot be read counts as the worse case.
+(spec/bp46.md#R5, T20). It also says whether the journal of that life names the ledgers of which entries were in memory
+alone; that is believed where every directory says so. A marker that cannot be read counts as the worst case.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,10 @@ DIRTY = "DIRTY"
 LOCK = "LOCK"
 INDEX = "index"
 _JOURNALED = b"entry data is in the journal\n"
+_TOUCHED = b"entry data is not in the journal, the names of its ledgers are\n"
 _UNJOURNALED = b"entry data is not in the journal\n"
 _SET_BACK = b"these volumes went back in time\n"
+_WORSE = (_JOURNALED, _TOUCHED, _UNJOURNALED, _SET_BACK)  # each than the one before it
 
 
 def current(directory: str) -> str:
@@ -82,14 +85,19 @@ def _markers(options: StorageOptions) -> list[str]:
 
 async def mark_dirty(disk: Disk, options: StorageOptions) -> None:
     """Make the marker durable in every ledger directory. An existing marker of a process without journaled data stays
-    as it is until `clear_dirty`, as it says more."""
+    as it is until `clear_dirty`, where it says more."""
     for path in _markers(options):
-        text = _JOURNALED if options.journal_write_data else _UNJOURNALED
         found = bytes(await disk.read(path)) if await disk.exists(path) else _JOURNALED
-        if found != _JOURNALED:
-            text = _SET_BACK if found == _SET_BACK else _UNJOURNALED
+        text = max(_text_of(options), found if found in _WORSE else _UNJOURNALED, key=_WORSE.index)
         await disk.make_dir(path.rsplit("/", 1)[0])
         await disk_port.replace_durably(disk, path, text)
+
+
+def _text_of(options: StorageOptions) -> bytes:
+    """Return what the marker of a life with these options says."""
+    if options.journal_write_data:
+        return _JOURNALED
+    return _TOUCHED if options.makes_touches else _UNJOURNALED
 
 
 async def _texts(disk: Disk, options: StorageOptions) -> list[bytes]:
@@ -105,6 +113,14 @@ async def is_dirty(disk: Disk, options: StorageOptions) -> bool:
 async def may_have_lost(disk: Disk, options: StorageOptions) -> bool:
     """Return True when that process kept entry data out of the journal, so that acknowledged entries may be lost."""
     return any(text != _JOURNALED for text in await _texts(disk, options))
+
+
+async def has_touches(disk: Disk, options: StorageOptions) -> bool:
+    """Return True when that process named, durably in the journal, each ledger of which entries were in memory alone:
+    of all others a crash took nothing. Every directory's marker must say so; where they differ, or one is not there,
+    nothing is believed. Never asks what the options of now say."""
+    texts = await _texts(disk, options)
+    return len(texts) == len(_markers(options)) and set(texts) == {_TOUCHED}
 
 
 async def mark_set_back(disk: Disk, options: StorageOptions) -> None:

@@ -11,12 +11,14 @@ from bookie.storage.entrylog import format as log_format
 from bookie.storage.journal import format as journal_format
 
 
-def known(*, has_history: bool) -> tuple[DiskFormat, ...]:
+def known(*, has_history: bool, may_hold_touches: bool = False) -> tuple[DiskFormat, ...]:
     """Return each kind with the formats that this program reads, and the one that it writes on its volumes.
-    `has_history`: a directory was added to them, so that their indexes are of the grown format."""
+    `has_history`: a directory was added to them, so that their indexes are of the grown format. `may_hold_touches`: the
+    journals do, or a file of an earlier life that did is still there."""
     grown = partition.GROWN_FORMAT_VERSION
+    touched = journal_format.TOUCH_VERSION
     return (
-        DiskFormat("journal", journal_format.VERSION, journal_format.VERSION, journal_format.VERSION),
+        DiskFormat("journal", journal_format.VERSION, touched, touched if may_hold_touches else journal_format.VERSION),
         DiskFormat("entry log", log_format.VERSION, log_format.VERSION, log_format.VERSION),
         DiskFormat("index", partition.FORMAT_VERSION, grown, grown if has_history else partition.FORMAT_VERSION),
         # How many flags there are that keep programs away which do not know them: any may stand after a crash.

@@ -31,6 +31,7 @@ KIND_NAMES = {
     journal_format.KEY: "key",
     journal_format.FENCE: "fence",
     journal_format.LAC: "lac",
+    journal_format.TOUCH: "touch",
 }
 
 
@@ -44,7 +45,7 @@ class Damage(NamedTuple):
 
 
 class JournalRecord(NamedTuple):
-    """One record of a journal file; `kind` is entry, key, fence or lac, `entry_id` -1 for all but entries."""
+    """One record of a journal file; `kind` is entry, key, fence, lac or touch, `entry_id` -1 for all but entries."""
 
     path: str
     offset: int

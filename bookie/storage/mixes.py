@@ -62,6 +62,18 @@ def not_plain(
     return found
 
 
+def not_touched(directories: Directories, ledger_ids: Sequence[LedgerId]) -> list[int]:
+    """Return the numbers of those adds whose ledger has no durable touch in the generation that would take them."""
+    first, count, number_of = directories.first, directories.count, directories.number_of
+    touches = [generation.touches for generation in directories.active]
+    found: list[int] = []
+    for place, ledger_id in enumerate(ledger_ids):
+        number = ledger_id % count if ledger_id >= first else number_of(ledger_id)
+        if not touches[number].get(ledger_id, False):
+            found.append(place)
+    return found
+
+
 def keep(
     directories: Directories, ledger_ids: Sequence[LedgerId], entry_ids: Sequence[EntryId], bodies: Sequence[bytes]
 ) -> list[Ledger]:

@@ -27,6 +27,9 @@ class StorageOptions:
 
     # False: entry data skips the journal (BP-46); keys, fences and explicit LACs do not.
     journal_write_data: bool = True
+    # Where it is False: before an add is answered from memory its ledger is named in the journal, once a checkpoint. So
+    # a crash puts only the ledgers in limbo of which entries were in memory (decisions/0025). Costs that sync.
+    touch_unjournaled_ledgers: bool = False
     # A journal file is read whole at replay; 64 MiB keeps that, and the space held for one slow checkpoint, small.
     journal_file_bytes_max: int = 64 * MIB
     # One generation of the write cache, per ledger dir; there are two, so memory is bounded by twice this, and by
@@ -112,6 +115,11 @@ class StorageOptions:
         """Return the bytes in one generation above which adds are refused with TooManyRequests:
         the disk is too slow."""
         return 2 * self.write_cache_bytes_max
+
+    @property
+    def makes_touches(self) -> bool:
+        """Return True when the journal names each ledger of which entries are in memory alone."""
+        return self.touch_unjournaled_ledgers and not self.journal_write_data
 
     @property
     def checkpoint_interval_ms(self) -> int:

@@ -45,14 +45,16 @@ async def open_store(
     accept_loss: bool = False,
     must_exist: bool = False,
     grow_from: int | None = None,
+    epoch: int = 0,
 ) -> EntryStore:
     """Open or create the store. The store calls `fail` once, when the node must stop.
 
     `accept_loss`: integrity has a grant to go on without a volume that is gone; journal files the marks ask for may be
     missing then (what is there is still checked). `must_exist`: integrity knows that there is a store; an index that is
     empty is damage then, not a beginning. `grow_from`: integrity has proven that only so many of the ledger
-    directories were ever this bookie's; the others are added now, where that is not done (`growth`). Raises
-    RefusedToStart, CorruptFile, StorageFailed.
+    directories were ever this bookie's; the others are added now, where that is not done (`growth`). `epoch`: of this
+    boot, kept beside the limbo marks of ledgers that an earlier life touched; they are durable on return, or still in
+    the journal behind the mark. Raises RefusedToStart, CorruptFile, StorageFailed.
     """
     disk, clock = world.disk, world.clock
     stats = StorageStats()
@@ -75,19 +77,14 @@ async def open_store(
         journals = []
         beyond = 0
         for number, directory in enumerate(options.journal_dirs):
-            journal = JournalWriter(
-                disk,
-                dirs.current(directory),
-                world.entropy,
-                clock,
-                file_bytes_max=options.journal_file_bytes_max,
-                stats=stats,
-            )
+            journal = _journal_in(directory, options, world, stats)
             undo.push_async_callback(journal.close)
-            journal_replay = _Replay(options, world, partitions, routing, number, stats, accept_loss=accept_loss)
+            journal_replay = _Replay(
+                options, world, partitions, routing, number, stats, accept_loss=accept_loss, epoch=epoch
+            )
             last_id, last_end = await journal_replay.run(journal.directory)
             beyond = max(beyond, journal_replay.beyond)
-            await journal.open(last_id + 1, last_end)
+            await journal.open(last_id + 1, last_end, touched_to=journal_replay.touched_to)
             journals.append(journal)
         marks = tuple(journal.synced for journal in journals)
         for partition in partitions:
@@ -101,10 +98,26 @@ async def open_store(
         stats.replay_ns = clock.monotonic_ns() - began_ns
         if stats.entries_replayed:
             log.info("journal replayed entries=%d ms=%d", stats.entries_replayed, stats.replay_ns // NS_PER_MS)
+        if stats.touches_replayed:
+            log.info("ledgers in limbo, entries of them were in memory alone touches=%d", stats.touches_replayed)
         store = EntryStore(options, world, every, routing, journals, stats, locks, fail=fail)
         await store.start()
         undo.pop_all()
     return store
+
+
+def _journal_in(directory: str, options: StorageOptions, world: World, stats: StorageStats) -> JournalWriter:
+    """Return the journal of one directory, not open yet. Its files have the format that may hold touches only in a life
+    that makes some."""
+    return JournalWriter(
+        world.disk,
+        dirs.current(directory),
+        world.entropy,
+        world.clock,
+        file_bytes_max=options.journal_file_bytes_max,
+        stats=stats,
+        version=journal_format.TOUCH_VERSION if options.makes_touches else journal_format.VERSION,
+    )
 
 
 async def _as_far_as_space_goes(work: Awaitable[bool], *, accept_loss: bool) -> bool:
@@ -165,6 +178,7 @@ class _Replay:
         stats: StorageStats,
         *,
         accept_loss: bool,
+        epoch: int,
     ) -> None:
         self._options = options
         self._disk = world.disk
@@ -173,7 +187,9 @@ class _Replay:
         self._number = number
         self._stats = stats
         self._accept_loss = accept_loss
+        self._epoch = epoch
         self._has_space = True
+        self.touched_to = 0  # the last file that may hold a TOUCH
         self.beyond = 0  # an id above every ledger that a record names, whether it was applied or not
 
     async def run(self, directory: str) -> tuple[int, int]:
@@ -199,6 +215,8 @@ class _Replay:
                 await self._disk.remove(path)
                 await self._disk.sync_dir(directory)
                 break
+            if file.header.version == journal_format.TOUCH_VERSION:
+                self.touched_to = file_id
             start = mark.offset if file_id == mark.file_id else 0
             if self._accept_loss:
                 start = min(start, len(file.data))  # what the checkpoint reached may be among what is missing
@@ -239,8 +257,9 @@ class _Replay:
         partition = self._partitions[self._routing.number_of(record.ledger_id)]
         if end <= partition.marks[self._number]:
             return  # this partition's checkpoint went further than the one that made us begin here
-        replay.apply(partition, record)
+        replay.apply(partition, record, epoch=self._epoch)
         self._stats.entries_replayed += record.kind == journal_format.ENTRY
+        self._stats.touches_replayed += record.kind == journal_format.TOUCH
         if partition.active.size_bytes > self._options.write_cache_bytes_max and self._has_space:
             # Bounds memory. The marks stay where they are: only a finished replay earns new ones. Without space
             # memory takes all of it: the life before held it in memory too.

@@ -39,6 +39,8 @@ class StorageStats:
     scrub_entries: int = 0
     scrub_given_up: int = 0  # 1 when the last pass did not look at all entries
     scrub_passes: int = 0
+    touches: int = 0  # put into the journal
+    touches_replayed: int = 0  # each put its ledger in limbo
 
     def as_dict(self) -> dict[str, int]:
         """Return every counter by name, for metrics."""

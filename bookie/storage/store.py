@@ -6,7 +6,7 @@ runs on the loop after it is durable, never inside the call. No call here waits 
 
 import asyncio
 import struct
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -31,6 +31,16 @@ from bookie.storage.shapes import Routing
 from bookie.storage.stats import StorageStats
 
 _IDS = struct.Struct(">qq")
+
+
+class _Every:
+    """Holds every ledger."""
+
+    def __contains__(self, ledger_id: object) -> bool:
+        return True
+
+
+_EVERY = _Every()
 
 __all__ = ["Completion", "EntryStore", "LedgerFacts"]
 
@@ -85,6 +95,9 @@ class EntryStore:
             self._journals, self.health, options.ledgers_dirty_max, self._checkpointer.request
         )
         self._keys_on_the_way = self._acceptance.keys_on_the_way
+        self._makes_touches = options.makes_touches
+        # Of which ledgers `add` asks more before it answers from memory. A plain add without touches costs what it did.
+        self._not_at_once: Container[LedgerId] = _EVERY if options.makes_touches else self._keys_on_the_way
         for journal in self._journals:
             journal.on_trouble = self._on_journal_trouble
 
@@ -136,10 +149,10 @@ class EntryStore:
         stats.added_bytes += size
         if self._journal_data or is_journaled:
             journal.put_run(ledger_id, entry_ids, bodies, done)
-        elif is_known and ledger_id not in self._keys_on_the_way:
+        elif is_known and ledger_id not in self._not_at_once:
             self._complete_soon(done)
         else:
-            self._after_journal(ledger_id, done)  # the ledger's key is durable before its first acknowledgement
+            self._complete_named(partition, ledger_id, is_known, done)
 
     def not_plain(
         self,
@@ -156,7 +169,11 @@ class EntryStore:
         if self._is_crowded(sum(map(len, bodies))):
             return range(len(bodies))
         on_the_way: Mapping[LedgerId, bytes] = {} if self._journal_data else self._keys_on_the_way
-        return mixes.not_plain(self._directories(), ledger_ids, master_keys, entry_ids, bodies, on_the_way)
+        directories = self._directories()
+        found = mixes.not_plain(directories, ledger_ids, master_keys, entry_ids, bodies, on_the_way)
+        if not self._makes_touches:
+            return found
+        return sorted({*found, *mixes.not_touched(directories, ledger_ids)})
 
     def _directories(self) -> mixes.Directories:
         known = [partition.table.known for partition in self._partitions]
@@ -589,6 +606,11 @@ class EntryStore:
         return is_going or self.facts(ledger_id) is not None or self.is_in_doubt(ledger_id)
 
     @property
+    def may_hold_touches(self) -> bool:
+        """Return True while the journals have the format that holds touches, which older programs refuse."""
+        return any(journal.may_hold_touches for journal in self._journals)
+
+    @property
     def journaled(self) -> tuple[JournalPosition, ...]:
         """Return up to where each journal is durable, in order."""
         return tuple(journal.synced for journal in self._journals)
@@ -694,6 +716,39 @@ class EntryStore:
     def _after_journal(self, ledger_id: LedgerId, done: Completion) -> None:
         if not self._journal(ledger_id).after_pending(done):
             self._complete_soon(done)
+
+    def _complete_named(self, partition: Partition, ledger_id: LedgerId, is_known: bool, done: Completion) -> None:
+        """Call `done` for an add that skipped the journal, once what a crash must find of its ledger is durable: its
+        key (CONFORMANCE.md#B30), and, with touches, that entries of it were in memory (decisions/0025).
+
+        The entry is in the active generation since this step began, and nothing can rotate that before its touch is
+        put: so the touch lies behind the mark until a checkpoint has the entry.
+        """
+        if self._makes_touches:
+            is_durable = partition.active.touches.get(ledger_id)
+            if is_durable is None:
+                self._touch(partition.active.touches, ledger_id, done)
+                return
+            is_known = is_known and is_durable
+        if is_known and ledger_id not in self._keys_on_the_way:
+            self._complete_soon(done)
+        else:
+            self._after_journal(ledger_id, done)
+
+    def _touch(self, touches: dict[LedgerId, bool], ledger_id: LedgerId, done: Completion) -> None:
+        """Put a touch into the journal for the generation that has `touches`; call `done` after its sync. After an
+        error the ledger has none."""
+
+        def arrived(error: BookieError | None) -> None:
+            if error is None:
+                touches[ledger_id] = True
+            else:
+                del touches[ledger_id]
+            done(error)
+
+        touches[ledger_id] = False
+        self.stats.touches += 1
+        self._journal(ledger_id).put(journal_format.TOUCH, ledger_id, journal_format.NO_ENTRY, b"", arrived)
 
     def _complete_soon(self, done: Completion) -> None:
         """Call `done` on the loop's next turn; one loop callback serves all calls of a turn."""

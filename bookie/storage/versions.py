@@ -5,6 +5,7 @@ with today's eyes it would be damage, and "damage" is what people throw away.
 """
 
 import struct
+from collections.abc import Container
 
 import google_crc32c
 
@@ -13,8 +14,8 @@ from bookie.base import errors
 _NUMBER = struct.Struct(">I")
 
 
-def other_format(data: bytes, magic: bytes, known: int, header_size: int) -> int | None:
-    """Return the format's number when `data` begins with a whole header of another format than `known`; else None.
+def other_format(data: bytes, magic: bytes, known: Container[int], header_size: int) -> int | None:
+    """Return the format's number when `data` begins with a whole header of a format that is not `known`; else None.
 
     Every format has its magic, then its number, and the CRC32C of the header as its last four bytes.
     """
@@ -23,7 +24,7 @@ def other_format(data: bytes, magic: bytes, known: int, header_size: int) -> int
     (version,) = _NUMBER.unpack_from(data, len(magic))
     (crc,) = _NUMBER.unpack_from(data, header_size - _NUMBER.size)
     is_whole = crc == google_crc32c.value(data[: header_size - _NUMBER.size])
-    return int(version) if is_whole and version != known else None
+    return int(version) if is_whole and version not in known else None
 
 
 def refusal(what: str, found: int, known: int) -> errors.RefusedToStart:

@@ -22,10 +22,15 @@ _SCATTERED_BYTES: Final = 16 * LEDGER_OVERHEAD_BYTES
 
 @dataclass(slots=True, eq=False)
 class CacheGeneration:
-    """Holds entries by ledger and id, and counts their memory."""
+    """Holds entries by ledger and id, and counts their memory.
+
+    `touches`: the ledgers that a journal names for the sake of this generation; False until that is durable. They are
+    behind the mark of each earlier checkpoint, and go with this one: its mark moves past them.
+    """
 
     ledgers: dict[LedgerId, dict[EntryId, bytes]] = field(default_factory=dict)
     size_bytes: int = 0
+    touches: dict[LedgerId, bool] = field(default_factory=dict)
 
     def put(self, ledger_id: LedgerId, entry_id: EntryId, body: bytes) -> None:
         """Keep one entry; a second one of the same id replaces the first."""

@@ -54,6 +54,9 @@ class Model:
     ledgers: int = LEDGERS  # that stay
     short: int = SHORT  # the ledger that goes next
     together: int = 0  # entries of many ledgers that the store took as one
+    unknown: dict[tuple[int, int], None] = field(default_factory=dict)  # acknowledged, and gone: in limbo
+    doubted: int = 0  # how many there were
+    spared: int = 0  # ledgers with entries that a crash without journaled data did not put in limbo
 
     def stays(self, ledger_id: int) -> bool:
         """False for a ledger that was let go: an answer about it may have been on its way."""
@@ -106,8 +109,8 @@ class Client:
                 lac = self.model.next_entry.get(ledger_id, 0)
                 packed = struct.pack(">qq", ledger_id, lac) + bytes(4)
                 self.store.write_lac(ledger_id, packed, KEY, self.on_lac(ledger_id, lac))
-        except (errors.LedgerFenced, errors.TooManyRequests):
-            pass
+        except (errors.LedgerFenced, errors.TooManyRequests, errors.UnknownLedgerState):
+            pass  # the last: limbo, in a life whose integrity had no time yet
 
     def drawn(self) -> LedgerId:
         """Return one of the newest ledgers, a new one, or the one that goes next."""
@@ -179,9 +182,12 @@ class Client:
         return done
 
 
-async def check(node: SimNode, store: EntryStore, model: Model, *, may_have_lost: bool) -> None:
+async def check(
+    node: SimNode, store: EntryStore, model: Model, *, may_have_lost: bool, has_touches: bool = False
+) -> None:
     """Compare the store with the model: nothing durable is missing, nothing present is wrong. What was acknowledged
-    and not durable may be missing when, and only when, the marker on the disk said that it may be."""
+    and not durable may be missing when, and only when, the marker on the disk said that it may be; and denied only
+    where no touches say of which ledgers."""
     violation = node.simulation.violation
     durable = {**model.journaled, **model.flushed}
     for (ledger_id, entry_id), body in model.given.items():
@@ -192,9 +198,19 @@ async def check(node: SimNode, store: EntryStore, model: Model, *, may_have_lost
             if bytes(found) != body:
                 violation(f"ledger {ledger_id} entry {entry_id} came back with other bytes")
             model.flushed[ledger_id, entry_id] = None  # it came from the disk
+        except errors.UnknownLedgerState:
+            if (ledger_id, entry_id) in durable:
+                violation(f"ledger {ledger_id} entry {entry_id} was acknowledged, is durable, and is not here")
+            if (ledger_id, entry_id) in model.acknowledged:
+                model.unknown[ledger_id, entry_id] = model.acknowledged.pop((ledger_id, entry_id))
+                model.doubted += 1
         except (errors.NoSuchEntry, errors.NoSuchLedger):
             if (ledger_id, entry_id) in durable:
                 violation(f"ledger {ledger_id} entry {entry_id} was acknowledged and is gone")
+            if (ledger_id, entry_id) in model.unknown:
+                violation(f"ledger {ledger_id} entry {entry_id} was acknowledged, was unknown, and is denied")
+            if (ledger_id, entry_id) in model.acknowledged and has_touches:
+                violation(f"ledger {ledger_id} entry {entry_id} was acknowledged and is denied without a touch")
             if (ledger_id, entry_id) in model.acknowledged:
                 model.lost[ledger_id, entry_id] = model.acknowledged.pop((ledger_id, entry_id))
     for ledger_id in filter(model.stays, model.fenced):
@@ -212,8 +228,21 @@ async def check(node: SimNode, store: EntryStore, model: Model, *, may_have_lost
     for ledger_id in (*range(model.ledgers), model.short):
         known = [entry for ledger, entry in model.given if ledger == ledger_id]
         model.next_entry[ledger_id] = max(known, default=-1) + 1
+    if has_touches:
+        ledger_ids = dict.fromkeys(ledger_id for ledger_id, _ in model.given)
+        model.spared += sum(not store.is_in_doubt(LedgerId(ledger_id)) for ledger_id in ledger_ids)
     if model.lost and not may_have_lost:
         violation(f"{list(model.lost)[:3]} were acknowledged and are gone, and no marker says so")
+
+
+async def repair(store: EntryStore, model: Model) -> None:
+    """What phase two does, but that no peer has what is missing: nobody asks for it any more."""
+    in_limbo = [LedgerId(ledger_id) for ledger_id in dict.fromkeys(ledger_id for ledger_id, _ in model.given)]
+    in_limbo = [ledger_id for ledger_id in in_limbo if store.is_in_doubt(ledger_id)]
+    model.unknown = {key: None for key in model.unknown if key[0] not in in_limbo}
+    for ledger_id in in_limbo:
+        store.clear_limbo(ledger_id)
+    await store.flush()
 
 
 def options_of(random_: random.Random, *, journaled: bool) -> StorageOptions:
@@ -235,8 +264,15 @@ def options_of(random_: random.Random, *, journaled: bool) -> StorageOptions:
 VOLUMES = ("/journal0", "/journal1", "/ledgers0", "/ledgers1", "/index0", "/index1")
 
 
-def run_seed(seed: int, *, journaled: bool | None = True, broken_disk: bool = False, keep_trace: bool = False) -> Model:
-    """`journaled` None: each life has its own way."""
+def run_seed(
+    seed: int,
+    *,
+    journaled: bool | None = True,
+    touching: bool | None = False,
+    broken_disk: bool = False,
+    keep_trace: bool = False,
+) -> Model:
+    """`journaled`, `touching` None: each life has its own way."""
     simulation = Simulation(f"storage {seed}", dials=Dials(), keep_trace=keep_trace)
     random_ = simulation.random("story")
     node = simulation.node("bookie", VOLUMES)
@@ -247,9 +283,12 @@ def run_seed(seed: int, *, journaled: bool | None = True, broken_disk: bool = Fa
         """What a boot does: look at the marker, open, see what is there, make good for it, mark the new life."""
         disk = node.world.disk
         may_have_lost = await dirs.may_have_lost(disk, options)
+        has_touches = await dirs.has_touches(disk, options)
         is_repaired = random_.random() < 0.5  # else the process ends before integrity is done
         store = await restart.open_store(options, node.world, fail=lambda error: simulation.violation(f"{error!r}"))
-        await check(node, store, model, may_have_lost=may_have_lost)
+        await check(node, store, model, may_have_lost=may_have_lost, has_touches=has_touches)
+        if touching is not False and random_.random() < 0.7:
+            await repair(store, model)
         if is_repaired:
             model.lost.clear()  # first: a process that ends while it clears the mark may have cleared it all the same
             await dirs.clear_dirty(disk, options)
@@ -262,12 +301,14 @@ def run_seed(seed: int, *, journaled: bool | None = True, broken_disk: bool = Fa
     async def story() -> None:
         for life in range(LIVES):
             way = random_.random() < 0.5 if journaled is None else journaled
+            touches = random_.random() < 0.7 if touching is None else touching
             node.begin()
             node.disk.faults.lies_about_sync = broken_disk
             operation = random_.choice((1, 30, 150, 600)) + random_.randrange(200)
             node.crash_at_operation(operation, random_.choice((ProcessEnd.KILL, ProcessEnd.POWER_CUT)))
             try:
-                await node.do(live(dataclasses.replace(options, journal_write_data=way)))
+                ways = {"journal_write_data": way, "touch_unjournaled_ledgers": touches}
+                await node.do(live(dataclasses.replace(options, **ways)))
             except NodeCrashed:
                 continue
             except BookieError as error:
@@ -295,6 +336,23 @@ def test_without_journaled_data_fences_keys_and_flushed_entries_survive_every_cr
 @pytest.mark.parametrize("seed", range(30))
 def test_journal_write_data_may_be_switched_either_way_with_a_crash_between(seed: int) -> None:
     run_seed(seed, journaled=None)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_with_touches_nothing_acknowledged_is_denied_after_any_crash(seed: int) -> None:
+    run_seed(seed, journaled=False, touching=True)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_touches_and_the_journal_may_be_switched_on_and_off_with_a_crash_between(seed: int) -> None:
+    run_seed(seed, journaled=None, touching=None)
+
+
+def test_with_touches_crashes_leave_ledgers_out_of_limbo_and_put_others_in() -> None:
+    models = [run_seed(seed, journaled=False, touching=True) for seed in range(8)]
+
+    assert sum(model.doubted for model in models) > 20
+    assert sum(model.spared for model in models) > 20
 
 
 def test_the_random_client_adds_to_many_ledgers_at_once() -> None:

@@ -346,9 +346,9 @@ def _journal(bodies: list[tuple[int, bytes]]) -> bytes:
 def journals(data: bytes) -> None:
     """A file of any bytes behind its header, and a record of any bytes whose checksum is right."""
     header = journal_format.Header(1, b"saltsalt", 0)
-    for whole in (data, _journal([(data[0] % 5 + 1 if data else 1, data[1:])])):
+    for whole in (data, _journal([(data[0] % 7 + 1 if data else 1, data[1:])])):
         journal_format.unpack_header(whole)
-        versions.other_format(whole, journal_format.MAGIC, journal_format.VERSION, journal_format.HEADER_SIZE)
+        versions.other_format(whole, journal_format.MAGIC, journal_format.READABLE, journal_format.HEADER_SIZE)
         file = JournalFile("f", 1, whole, header, is_last=bool(data and data[0] & 1))
         for record in file.records(0):
             assert record.end <= len(whole)
@@ -356,7 +356,7 @@ def journals(data: bytes) -> None:
 
 def entry_logs(data: bytes) -> None:
     log_format.is_header(data, 3)
-    versions.other_format(data, log_format.MAGIC, log_format.VERSION, log_format.HEADER_SIZE)
+    versions.other_format(data, log_format.MAGIC, (log_format.VERSION,), log_format.HEADER_SIZE)
     offset = log_format.HEADER_SIZE
     while (record := log_format.unpack_record(data, offset, 3)) is not None:
         offset += log_format.RECORD_HEAD_SIZE + len(record.body)

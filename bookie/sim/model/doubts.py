@@ -1,7 +1,7 @@
 """Phase one in constant time, on paper: a boot doubts every ledger below a bound and looks at each later. Pure.
 
-The product does it with `phaseOne=bound` (`integrity.phase_one.bound`, `integrity.examining`), all but the touches.
-Rules: decisions/0021-phase-one-in-constant-time.md.
+The product does it with `phaseOne=bound` (`integrity.phase_one.bound`, `integrity.examining`), and the touches with
+`touchUnjournaledLedgers` (`storage.store`, `storage.replay`). Rules: decisions/0021 and 0025.
 """
 
 from collections.abc import Iterator

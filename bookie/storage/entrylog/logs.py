@@ -130,7 +130,9 @@ class EntryLogs:
                     head = await file.pread(0, log_format.HEADER_SIZE)
                     if log_format.is_header(head, log_id):
                         self._doubtful.discard(log_id)
-                    version = versions.other_format(head, log_format.MAGIC, log_format.VERSION, log_format.HEADER_SIZE)
+                    version = versions.other_format(
+                        head, log_format.MAGIC, (log_format.VERSION,), log_format.HEADER_SIZE
+                    )
                 finally:
                     await file.close()
             except errors.OutOfResources:

@@ -5,6 +5,7 @@
     record  0 crc u32 | 4 size u32 | 8 group start u32 | 12 kind u8 | 13 "BKR" | 16 ledger i64 | 24 entry i64 | 32 body
     body of ENTRIES     0 count u32 | 4 size u32 of each | entries, one after the other
     body of PADDING     zeros: it ends a group at the end of a block
+    TOUCH has no body; it stands only in files of version 4
 
 All numbers big-endian. The record's CRC32C covers everything after it and starts from a seed made of the file's salt,
 so a record of another file, or one that a client stored as its payload, is never valid here. Kind 0 does not exist:
@@ -29,6 +30,9 @@ from bookie.ports.disk import BLOCK_BYTES, bytes_to_block
 
 MAGIC: Final = b"BKIEJNL1"
 VERSION: Final = 3  # 1 had no ENTRIES, 2 no PADDING
+# The same, and may hold TOUCH: an older program must refuse it, since what it would make of a touch is no limbo.
+TOUCH_VERSION: Final = 4
+READABLE: Final = range(VERSION, TOUCH_VERSION + 1)
 _HEADER: Final = struct.Struct(">8sIQ8sQ")
 _CRC: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">IIB3sqq")
@@ -49,7 +53,8 @@ FENCE: Final = 3  # body: the fence's key, which makes a ledger that is unknown 
 LAC: Final = 4  # body: the explicit LAC as the client sent it
 ENTRIES: Final = 5  # body: entries of one ledger that came together; each names itself in its head
 PADDING: Final = 6  # body: zeros
-KINDS: Final = frozenset((ENTRY, KEY, FENCE, LAC, ENTRIES, PADDING))
+TOUCH: Final = 7  # no body: an entry of the ledger is in memory alone, of the checkpoint that comes next
+KINDS: Final = frozenset((ENTRY, KEY, FENCE, LAC, ENTRIES, PADDING, TOUCH))
 NO_ENTRY: Final = EntryId(-1)  # the entry field of every kind but ENTRY
 NO_LEDGER: Final = LedgerId(-1)  # the ledger field of PADDING
 # What a search for synced records checks altogether in those of more than a block. A torn tail may be all payload, and
@@ -62,6 +67,7 @@ class Header(NamedTuple):
     file_id: int
     salt: bytes
     previous_end: int
+    version: int = VERSION
 
 
 class WholeRecord(NamedTuple):
@@ -81,7 +87,7 @@ def pack_head_block(header: Header) -> bytes:
 
 def pack_header(header: Header) -> bytes:
     """Return the 40 bytes at the head of a file."""
-    fields = _HEADER.pack(MAGIC, VERSION, header.file_id, header.salt, header.previous_end)
+    fields = _HEADER.pack(MAGIC, header.version, header.file_id, header.salt, header.previous_end)
     return fields + _CRC.pack(google_crc32c.value(fields))
 
 
@@ -92,9 +98,9 @@ def unpack_header(data: bytes) -> Header | None:
     fields = data[: _HEADER.size]
     magic, version, file_id, salt, previous_end = _HEADER.unpack(fields)
     (crc,) = _CRC.unpack_from(data, _HEADER.size)
-    if magic != MAGIC or version != VERSION or crc != google_crc32c.value(fields):
+    if magic != MAGIC or version not in READABLE or crc != google_crc32c.value(fields):
         return None
-    return Header(file_id, salt, previous_end)
+    return Header(file_id, salt, previous_end, version)
 
 
 def seed_of(header: Header) -> int:

@@ -115,9 +115,10 @@ async def load_file(
     path = files.path_of(directory, file_id)
     data = bytes(await disk.read(path))
     header = journal_format.unpack_header(data)
-    version = versions.other_format(data, journal_format.MAGIC, journal_format.VERSION, journal_format.HEADER_SIZE)
+    known = journal_format.READABLE
+    version = versions.other_format(data, journal_format.MAGIC, known, journal_format.HEADER_SIZE)
     if version is not None:
-        raise versions.refusal(path, version, journal_format.VERSION)
+        raise versions.refusal(path, version, known[0] if version < known[0] else known[-1])
     if header is None or header.file_id != file_id:
         if is_last and len(data) <= journal_format.FIRST_GROUP and (accept_loss or file_id > newest.file_id):
             return None

@@ -54,7 +54,9 @@ class JournalWriter:
         *,
         file_bytes_max: int,
         stats: StorageStats,
+        version: int = journal_format.VERSION,
     ) -> None:
+        """`version`: of the files that it writes, `TOUCH_VERSION` where TOUCH is put."""
         self.directory = directory
         self.synced = NOTHING  # everything put before this mark is durable
         self.is_suspended = False
@@ -64,6 +66,7 @@ class JournalWriter:
         self._entropy = entropy
         self._clock = clock
         self._file_bytes_max = file_bytes_max
+        self._version = version
         self._stats = stats
         self._file: File | None = None
         self._file_id = 0
@@ -74,13 +77,22 @@ class JournalWriter:
         self._is_awake = False
         self._is_closing = False
         self._trimmed_to = 0
+        self._touched_to = 0  # the last file of earlier lives that may hold a TOUCH
         self._stuck: dict[str, BookieError] = {}  # before the mark, and the disk did not remove them
 
-    async def open(self, file_id: int, previous_end: int) -> None:
-        """Open file `file_id`; `previous_end` is the size of the file before it (0: there was no file)."""
+    async def open(self, file_id: int, previous_end: int, *, touched_to: int = 0) -> None:
+        """Open file `file_id`; `previous_end` is the size of the file before it (0: there was no file).
+
+        `touched_to`: the last earlier file that may hold a TOUCH (0: none)."""
+        self._touched_to = touched_to
         header = self._new_header(file_id, previous_end)
         await self._begin(header)
         self._batcher = GroupPacker(journal_format.seed_of(header), journal_format.FIRST_GROUP)
+
+    @property
+    def may_hold_touches(self) -> bool:
+        """Return True while any file of this journal is of the format that older programs refuse."""
+        return self._version == journal_format.TOUCH_VERSION or 0 < self._touched_to >= self._trimmed_to
 
     # ---- the hot path: no await, no file ----------------------------------------------------------------------------
 
@@ -222,7 +234,7 @@ class JournalWriter:
     # ---- files ----------------------------------------------------------------------------------------------------
 
     def _new_header(self, file_id: int, previous_end: int) -> Header:
-        return Header(file_id, self._entropy.token(journal_format.SALT_SIZE), previous_end)
+        return Header(file_id, self._entropy.token(journal_format.SALT_SIZE), previous_end, self._version)
 
     async def _begin(self, header: Header) -> None:
         """Create the file. CRASH: the header is durable before the name, and the name before any record: a file found

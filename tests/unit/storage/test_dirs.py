@@ -9,6 +9,7 @@ from bookie.base import errors
 from bookie.ports.disk import Disk
 from bookie.sim.node import ProcessEnd, Simulation
 from bookie.storage import dirs
+from bookie.storage.options import StorageOptions
 from bookie.storage.store import EntryStore
 from storage_support import VOLUMES, Bench, entry, options, run
 from story_support import story
@@ -181,3 +182,51 @@ async def test_volumes_that_went_back_are_noted_until_that_is_cleared(disk: Disk
 
     await dirs.clear_dirty(disk, both)
     assert not await dirs.is_set_back(disk, both)
+
+
+TOUCHING = options(journal_write_data=False, touch_unjournaled_ledgers=True)
+
+
+@pytest.mark.parametrize("lost", ["", "/ledgers", "/ledgers2"])
+@story(lives)
+async def test_touches_are_believed_where_every_marker_says_so_and_nowhere_else(disk: Disk, *, lost: str) -> None:
+    """Whatever the options of now say: what counts is the life that ended."""
+    two = {"ledger_dirs": ("/ledgers", "/ledgers2"), "index_dirs": ()}
+    touching = options(journal_write_data=False, touch_unjournaled_ledgers=True, **two)
+    others = [
+        options(journal_write_data=False, **two),
+        options(**two),
+        options(touch_unjournaled_ledgers=True, **two),  # it journals its data
+    ]
+    await dirs.prepare(disk, touching)
+    assert not await dirs.has_touches(disk, touching)
+    for other in others:
+        await dirs.mark_dirty(disk, other)
+        assert not await dirs.has_touches(disk, touching)
+        await dirs.clear_dirty(disk, other)
+
+    await dirs.mark_dirty(disk, touching)
+    assert await dirs.may_have_lost(disk, others[1])
+    assert await dirs.has_touches(disk, touching)
+    assert all([await dirs.has_touches(disk, other) for other in others])
+
+    if lost:
+        await disk.remove(f"{lost}/current/{dirs.DIRTY}")
+        assert await dirs.may_have_lost(disk, touching)
+        assert not await dirs.has_touches(disk, touching)
+        await dirs.mark_dirty(disk, others[0])
+        assert not await dirs.has_touches(disk, touching)
+
+
+@pytest.mark.parametrize("first", [JOURNALED, TOUCHING, UNJOURNALED])
+@pytest.mark.parametrize("then", [JOURNALED, TOUCHING, UNJOURNALED])
+@story(lives)
+async def test_the_worse_of_two_markers_stays(disk: Disk, *, first: StorageOptions, then: StorageOptions) -> None:
+    """Of a life whose losses no mark names yet, and the one after it."""
+    await dirs.prepare(disk, first)
+    await dirs.mark_dirty(disk, first)
+    await dirs.mark_dirty(disk, then)
+
+    assert await dirs.may_have_lost(disk, then) == any(not one.journal_write_data for one in (first, then))
+    is_lossy = UNJOURNALED in (first, then)
+    assert await dirs.has_touches(disk, then) == (TOUCHING in (first, then) and not is_lossy)

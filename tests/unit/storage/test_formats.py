@@ -65,6 +65,25 @@ async def test_the_files_on_the_disks_have_the_numbers_that_the_program_says_it_
     assert bench.numbers() == written(has_history=False)
 
 
+@pytest.mark.parametrize("touches", [False, True])
+def test_a_journal_has_the_format_that_is_said_to_be_written(*, touches: bool) -> None:
+    """Older programs read it only where it holds no touch."""
+
+    async def tale(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            assert store.may_hold_touches == touches
+            await fill(bench, store)
+
+        await bench.life(work, end=ProcessEnd.KILL)
+
+    bench = TwoBench()
+    bench.change(ledger_dirs=OLD, index_dirs=(), journal_write_data=False, touch_unjournaled_ledgers=touches)
+    run(tale, bench)
+    (told,) = [one for one in formats.known(has_history=False, may_hold_touches=touches) if one.name == "journal"]
+    assert bench.numbers()["journal"] == {told.writes}
+    assert (told.reads_from, told.reads_to) == (3, 4)
+
+
 @story(run, bench=TwoBench)
 async def test_where_a_directory_was_added_the_index_is_of_the_grown_format_and_said_to_be(bench: TwoBench) -> None:
     async def later(store: EntryStore) -> None:
@@ -82,7 +101,8 @@ async def test_where_a_directory_was_added_the_index_is_of_the_grown_format_and_
 
 @pytest.mark.parametrize("has_history", [False, True])
 def test_a_program_reads_what_it_writes(*, has_history: bool) -> None:
-    for one in formats.known(has_history=has_history):
+    both = [formats.known(has_history=has_history, may_hold_touches=touches) for touches in (False, True)]
+    for one in (*both[0], *both[1]):
         assert one.reads(one.writes)
         assert one.reads_from <= one.reads_to
 

@@ -52,17 +52,19 @@ def index(bench: Bench, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "known", "named"),
+    ("change", "oldest", "newest", "named"),
     [
-        (journal, journal_format.VERSION, ".journal"),
-        (entry_log, log_format.VERSION, "00000000.log"),
-        (index, partition.FORMAT_VERSION, "the index of ledger directory 1"),
+        (journal, journal_format.VERSION, journal_format.TOUCH_VERSION, ".journal"),
+        (entry_log, log_format.VERSION, log_format.VERSION, "00000000.log"),
+        (index, partition.FORMAT_VERSION, partition.FORMAT_VERSION, "the index of ledger directory 1"),
     ],
 )
 @pytest.mark.parametrize("step", [-1, 1, 7])
 def test_another_format_is_refused_and_left_as_it_is(
-    change: Callable[[Bench, int], None], known: int, named: str, step: int
+    change: Callable[[Bench, int], None], oldest: int, newest: int, named: str, step: int
 ) -> None:
+    known = newest if step > 0 else oldest
+
     async def story(bench: Bench) -> None:
         await filled(bench)
         change(bench, known + step)
@@ -76,7 +78,7 @@ def test_another_format_is_refused_and_left_as_it_is(
         assert f"format {known + step}, this one knows {known}" in text
         assert ("newer" in text) == (step > 0)
         assert {path: bytes(bench.image(path).data) for path in bench.paths()} == before
-        change(bench, known)
+        change(bench, oldest)
         await bench.life(all_there)
 
     async def never_reached(store: EntryStore) -> None:
@@ -95,8 +97,8 @@ def test_a_file_of_another_kind_is_no_other_version_of_this_one(magic: bytes) ->
     head = bytearray(magic + struct.pack(">I", 99)).ljust(size - 4, b"\0")
     head += google_crc32c.value(bytes(head)).to_bytes(4, "big")
 
-    assert versions.other_format(bytes(head), magic, 1, size) == 99
-    assert versions.other_format(bytes(head), journal_format.MAGIC, 1, size) is None
+    assert versions.other_format(bytes(head), magic, (1,), size) == 99
+    assert versions.other_format(bytes(head), journal_format.MAGIC, (1,), size) is None
 
 
 def test_a_rotten_version_is_damage_and_not_another_version() -> None:
@@ -150,5 +152,5 @@ def test_a_file_that_ends_within_its_header_is_of_no_other_version() -> None:
     header = b"BKMAGIC1" + (9).to_bytes(4, "big")
     whole = header + google_crc32c.value(header).to_bytes(4, "big")
 
-    assert versions.other_format(whole + b"more", b"BKMAGIC1", 2, len(whole)) == 9
-    assert all(versions.other_format(whole[:size], b"BKMAGIC1", 2, len(whole)) is None for size in range(len(whole)))
+    assert versions.other_format(whole + b"more", b"BKMAGIC1", (2,), len(whole)) == 9
+    assert all(versions.other_format(whole[:size], b"BKMAGIC1", (2,), len(whole)) is None for size in range(len(whole)))
