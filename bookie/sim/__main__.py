@@ -35,6 +35,7 @@ ASPECTS: dict[str, tuple[dict[str, bool], str]] = {
     "anew": ({"remaking": True}, "ledgers are deleted, and others made under their ids"),
     "twins": ({"doubling": True}, "bookies are made again while their old processes live"),
     "bound": ({"doubting": True}, "phase one by a bound: bookies doubt every ledger, and examine it later"),
+    "touch": ({"touching": True}, "without data in the journal it names the ledgers that a crash puts in limbo"),
     "no-fence": ({"guard_fence": False}, "take the fence of phase one away (BP-46)"),
     "no-limbo": ({"guard_limbo": False}, "take the limbo marks of phase one away"),
 }

@@ -42,6 +42,10 @@ ROTA: tuple[tuple[str, ...], ...] = (
     ("bound", "anew"),
     ("bound", "fill"),
     ("bound", "auto", "retire", "varied"),
+    ("touch",),
+    ("touch", "accidents"),
+    ("touch", "crowd"),
+    ("touch", "bound", "anew"),
 )
 
 

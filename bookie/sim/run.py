@@ -71,6 +71,8 @@ class Aspects:
     `replicating`: what dead bookies hold is copied elsewhere as Java's auto-recovery does it; no volume is lost then.
     `retiring`: bookies are emptied and retired meanwhile, and surplus replicas thrown away as Java's bookies do.
     `surplus`: bookies give up their surplus by themselves, after seconds; with `retiring` in place of Java's way.
+    `touching`: no data in the journal, and it names the ledgers of which entries are in memory alone; in half of the
+    runs each life of a bookie does so or not.
     `without`: what is left out of the run, by the names in `SeedOutcome.parts` (`sim.shrink`).
     """
 
@@ -90,6 +92,7 @@ class Aspects:
     gated: bool = False
     varied: bool = False
     remaking: bool = False
+    touching: bool = False
     without: frozenset[str] = frozenset()
 
 
@@ -177,6 +180,11 @@ def _drawn(seed: int, about: Aspects) -> tuple[faults.Swarm, SimSettings, worklo
         )
     if about.surplus:
         settings = dataclasses.replace(settings, surplus_wait_ms=1_500, upkeep_interval_ms=1_000)
+    if about.touching:
+        varies = random.Random(f"touches {seed}").random() < 0.5
+        settings = dataclasses.replace(
+            settings, journal_write_data=False, touch_unjournaled_ledgers=True, varies_touches=varies
+        )
     plan = workload.draw(draws, bookies=bookies)
     if is_lone:
         settings = dataclasses.replace(settings, journal_write_data=True)

@@ -115,6 +115,14 @@ def test_a_fresh_seed_keeps_every_promise_while_bookies_doubt_what_they_have_not
     check(run_seed(seed, doubting=True, **{aspect: True}), flags=f"--bound {flag} ")
 
 
+@pytest.mark.parametrize("seed", [BASE + number for number in range(SHORT)])
+@pytest.mark.parametrize("aspect", ["accidents", "crowding"])
+def test_a_fresh_seed_keeps_every_promise_while_touches_tell_what_a_crash_took(seed: int, aspect: str) -> None:
+    """The journal has no data, but names ledgers (`--touch`); in half of the runs each life has its own way."""
+    flag = {"accidents": "--accidents", "crowding": "--crowd"}[aspect]
+    check(run_seed(seed, touching=True, faults_s=10, **{aspect: True}), flags=f"--touch {flag} --faults-s 10 ")
+
+
 def test_fresh_seeds_keep_every_promise_while_bookies_wait_for_grants() -> None:
     """They come late, twice, and from what the operator saw too long ago."""
     until_it_happened({"grant": 0, "wipe": 0}, flags="--gated ", gated=True)
