@@ -7,6 +7,7 @@ from bookie.base.ids import BookieId
 from bookie.client.repair import forgetting
 from bookie.metadata import paths, registration
 from bookie.ports.metadata_store import MetadataStore, find, find_children
+from bookie.ports.network import Address
 
 STATES = WRITABLE, READ_ONLY, GONE = "writable", "read-only", "gone"
 
@@ -47,7 +48,7 @@ async def _facts(store: MetadataStore, path: str, name: str, state: str) -> dict
     return {
         "id": name,
         "state": state,
-        "address": None if endpoint is None else f"{endpoint.host}:{endpoint.port}",
+        "address": None if endpoint is None else str(Address(endpoint.host, endpoint.port)),
         "zone": info.property("zone"),
-        "endpoints": [f"{each.protocol}://{each.host}:{each.port}" for each in info.endpoints],
+        "endpoints": [f"{each.protocol}://{Address(each.host, each.port)}" for each in info.endpoints],
     }

@@ -13,6 +13,7 @@ from bookie.metadata import paths
 from bookie.metadata.paths import MetadataUri
 from bookie.ports import World
 from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.network import Address
 from bookie.ports.tls import TlsOptions
 from bookie.runtime import metadata_access
 from bookie.settings.table import DIRECTORIES
@@ -110,8 +111,8 @@ def _admin_of(arguments: argparse.Namespace) -> tuple[str, str]:
         if loaded.text("adminSocket"):
             return f"unix:{loaded.text('adminSocket')}", ""
         host = loaded.text("listeningAddress") or loaded.text("advertisedAddress")
-        address = f"{'127.0.0.1' if host in ('', '0.0.0.0', '::') else host}:{loaded.text('adminPort')}"
-        return address, loaded.text("bookieId") if loaded.values["adminPort"].is_default else ""
+        address = Address("127.0.0.1" if host in ("", "0.0.0.0", "::") else host, loaded.number("adminPort"))
+        return str(address), loaded.text("bookieId") if loaded.values["adminPort"].is_default else ""
     if os.environ.get(SOCKET_VARIABLE):
         return f"unix:{os.environ[SOCKET_VARIABLE]}", ""
     if found := next((address for address in DEFAULT_ADMINS if _answers(address)), ""):
