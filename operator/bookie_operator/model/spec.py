@@ -257,11 +257,6 @@ class NetworkSpec(Model):
     )
     cluster_domain: Annotated[str, shapes.DOMAIN] = Field(default="cluster.local", max_length=63)
 
-    @property
-    def has_ipv6(self) -> bool:
-        """Whether a bookie must listen to IPv6 as well."""
-        return "IPv6" in self.ip_families or self.ip_family_policy in ("PreferDualStack", "RequireDualStack")
-
 
 class Canary(Model):
     """The first bookies that run something new, watched for longer than each later one."""

@@ -74,9 +74,8 @@ def _pod(cluster: Cluster, image: str) -> common.Manifest:
 
 def _arguments(cluster: Cluster) -> list[str]:
     want = cluster.spec
-    every = "[::]" if want.network.has_ipv6 else "0.0.0.0"
     out = ["autorecovery", "run", f"--config={names.SETTINGS_DIR}/{names.SETTINGS_FILE}", "--name=$(POD_NAME)"]
-    out += [f"--metrics={every}:{want.network.ports.metrics}"]
+    out += [f"--metrics=[::]:{want.network.ports.metrics}"]
     out += [f"--loss-delay={parse_duration(want.autorecovery.loss_delay) // 1000}"]
     if want.repair.copy_rate is not None:
         out += [f"--bytes-per-second={int(parse_quantity(want.repair.copy_rate))}"]

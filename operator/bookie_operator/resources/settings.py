@@ -42,7 +42,8 @@ def properties(spec: BookieClusterSpec) -> Mapping[str, str]:
         "bookiePort": str(ports.data),
         "adminPort": str(ports.admin),
         "metricsPort": str(ports.metrics),
-        "listeningAddress": "::" if spec.network.has_ipv6 else "0.0.0.0",
+        # Both families, whatever its name has: kubelets and the operator call a pod's first address, of either.
+        "listeningAddress": "::",
         "metadataServiceUri": spec.metadata_service.uri,
         "zkTimeout": str(parse_duration(spec.metadata_service.session_timeout)),
         "journalWriteData": str(storage.journal_write_data).lower(),

@@ -451,7 +451,7 @@ def test_nothing_is_up_to_date_while_the_last_of_them_moves(mixed: World) -> Non
 def test_an_edit_that_the_api_server_refuses_moves_nobody(mixed: World) -> None:
     had, operator = uids(mixed), mixed.operator()
     mixed.invalid = "Service"
-    mixed.edit(network={"ipFamilyPolicy": "PreferDualStack"})
+    mixed.edit(network={"ipFamilyPolicy": "PreferDualStack"}, image="bookie:2")
     for _ in range(8):
         run(mixed, operator, passes=1)
         left = [one.leaving for one in mixed.status().bookies if one.leaving is not None]

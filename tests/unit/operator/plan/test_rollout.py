@@ -607,9 +607,18 @@ LOUD = {
         ({"zones": OF_ZONES}, {"zones": OF_ZONES, "placement": {"topologyKey": "rack"}}),
         ({}, {"zones": [{"name": "zone-a", "nodeSelector": {"topology.kubernetes.io/zone": "zone-a"}}]}),
         ({}, {"network": {"ipFamilyPolicy": "SingleStack"}}),
+        ({}, {"network": {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]}}),
         ({}, {"storage": make.spec()["storage"] | LOUD}),
     ],
-    ids=["a Secret for later", "another for later", "a key nobody asks", "labels aloud", "one family", "a kind aloud"],
+    ids=[
+        "a Secret for later",
+        "another for later",
+        "a key nobody asks",
+        "labels aloud",
+        "one family",
+        "both families",
+        "a kind aloud",
+    ],
 )
 def test_an_edit_that_makes_the_same_pod_stops_nobody(was: dict[str, Any], now: dict[str, Any]) -> None:
     if "zones" in now and "zones" not in was:
