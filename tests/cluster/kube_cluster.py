@@ -101,7 +101,7 @@ def status() -> dict[str, object]:
 
 def wanted_key() -> str:
     """Return the key of what a cluster made now would be made from."""
-    return kube_cache.key(kube_kind.CONFIG, kube_parts.KIND_MODULE, kube_node_image.key())
+    return kube_cache.key(kube_kind.config(), kube_parts.KIND_MODULE, kube_node_image.key())
 
 
 def _check_existing() -> None:

@@ -41,6 +41,11 @@ def has_systemd() -> bool:
     return Path("/run/systemd/system").is_dir()
 
 
+def has_ipv6() -> bool:
+    """Tell whether this machine's kernel has IPv6."""
+    return Path("/proc/net/if_inet6").exists()
+
+
 def lacks_capability(status: str, *, bit: int) -> bool:
     """Tell from the text of /proc/self/status whether capability `bit` can never be had here."""
     for line in status.splitlines():

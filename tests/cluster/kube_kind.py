@@ -6,11 +6,14 @@ too. Nothing here may touch a container without the label of the cluster it was 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import kube_cache
 import kube_engine
 import kube_errors
+import kube_host
 import kube_parts
 import kube_shell
 import kube_talk
@@ -35,10 +38,12 @@ def create(name: str, *, image: str, kubeconfig: Path, logs: Path) -> None:
     """
     kind = kube_parts.ensure("kind")
     _create_network(name)
+    written = kubeconfig.with_name("kind.yaml")
+    written.write_text(config())
     try:
         with kube_talk.step("making three nodes"):
             kube_shell.run(
-                kind, "create", "cluster", "--name", name, "--image", image, "--config", CONFIG,
+                kind, "create", "cluster", "--name", name, "--image", image, "--config", written,
                 "--kubeconfig", kubeconfig, "--retain",
                 env={"KIND_EXPERIMENTAL_DOCKER_NETWORK": name},
             )  # fmt: skip
@@ -47,6 +52,22 @@ def create(name: str, *, image: str, kubeconfig: Path, logs: Path) -> None:
         remove(name)
         why = why_no_node_began(logs)
         raise kube_errors.ClusterError(f"kind made no cluster: {error}; {why}logs are in {logs}") from error
+
+
+def config() -> str:
+    """Return what kind is told: CONFIG, as far as this machine can do it."""
+    text = CONFIG.read_text()
+    return text if kube_host.has_ipv6() else of_ipv4_alone(text)
+
+
+def of_ipv4_alone(text: str) -> str:
+    """Return kind's configuration `text` without its addresses of IPv6."""
+    return re.sub(r"(Subnet: [0-9./]+),\S+", r"\1", text.replace("ipFamily: dual", "ipFamily: ipv4"))
+
+
+def node_subnet(name: str) -> str:
+    """Return the addresses of IPv6 of the nodes of cluster `name`: apart from those of other clusters."""
+    return f"fd00:198:18:{kube_cache.key(name)[:4]}::/64"
 
 
 def why_no_node_began(logs: Path) -> str:
@@ -91,8 +112,9 @@ def remove(name: str) -> bool:
 
 def _create_network(name: str) -> None:
     """Make the network beforehand, so that it bears our label and lies in the engine's range."""
+    ipv6 = ["--ipv6", f"--subnet={node_subnet(name)}"] if kube_host.has_ipv6() else []
     kube_engine.docker(
-        "network", "create", "--driver=bridge", f"--label={OWNER_LABEL}={name}",
+        "network", "create", "--driver=bridge", f"--label={OWNER_LABEL}={name}", *ipv6,
         "--opt=com.docker.network.bridge.enable_ip_masquerade=true",
         "--opt=com.docker.network.driver.mtu=1500", name,
     )  # fmt: skip

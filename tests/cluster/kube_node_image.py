@@ -100,7 +100,8 @@ def _fill_context(context: Path, programs: dict[str, Path]) -> list[str]:
     settings = (FILES / "containerd.toml").read_text().replace("@PAUSE_IMAGE@", pause)
     (context / "containerd.toml").write_text(settings)
     (context / "version").write_text(version)
-    shutil.copy(FILES / "crictl", context / "crictl")
+    for name in ("crictl", "at-once"):
+        shutil.copy(FILES / name, context / name)
     shutil.copy(FILES / "pod-network.sh", context / "pod-network")
     return [*names, *storage_names, PROGRAMS_IMAGE]
 

@@ -1,11 +1,15 @@
 """Names, keys and waiting of the cluster tools; nothing here needs a cluster."""
 
+import ipaddress
+import itertools
 from pathlib import Path
 
 import pytest
+import yaml
 
 import cluster
 import kube_cache
+import kube_engine
 import kube_errors
 import kube_home
 import kube_host
@@ -181,3 +185,33 @@ def test_a_disk_on_which_bookies_would_take_no_writes_is_known_before_they_begin
 
     assert kube_host.missing_for_bookies(total_bytes=total_bytes, free_bytes=16_000_000_000) == 0
     assert round(kube_host.missing_for_bookies(total_bytes=total_bytes, free_bytes=12_500_000_000) / 1e9, 1) == 2.5
+
+
+def test_where_there_is_no_ipv6_kind_is_told_of_ipv4_alone_and_of_all_else_as_before() -> None:
+    text = kube_kind.CONFIG.read_text()
+    told, alone = (yaml.safe_load(one) for one in (text, kube_kind.of_ipv4_alone(text)))
+
+    assert {name: each.count(",") for name, each in told.pop("networking").items() if "Subnet" in name} == {
+        "podSubnet": 1,
+        "serviceSubnet": 1,
+    }
+    assert alone.pop("networking") == {
+        "ipFamily": "ipv4",
+        "podSubnet": "198.19.0.0/17",
+        "serviceSubnet": "198.19.128.0/20",
+    }
+    assert told == alone
+
+
+def test_the_ranges_of_a_cluster_lie_apart_in_both_families() -> None:
+    networking = yaml.safe_load(kube_kind.CONFIG.read_text())["networking"]
+    pool = kube_engine.ADDRESS_POOL.partition("base=")[2].partition(",")[0]
+    texts = [pool, *(kube_kind.node_subnet(name) for name in ("one", "other"))]
+    texts += [part for name in ("podSubnet", "serviceSubnet") for part in networking[name].split(",")]
+    ranges = [ipaddress.ip_network(one) for one in texts]
+
+    assert not [
+        pair
+        for pair in itertools.combinations(ranges, 2)
+        if pair[0].version == pair[1].version and pair[0].overlaps(pair[1])
+    ]  # type: ignore[arg-type]
