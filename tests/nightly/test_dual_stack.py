@@ -183,7 +183,7 @@ def test_a_fleet_gets_a_second_family_and_gives_it_back(fleet: Fleet) -> None:
     takes(fleet, {"ipFamilyPolicy": "PreferDualStack"}, V4, V6)
     takes(fleet, single(V6), V6)  # from one to the other, with nothing in between
     is_served(fleet, V6)
-    takes(fleet, {"ipFamilyPolicy": "PreferDualStack"}, V6, V4)
+    takes(fleet, {"ipFamilyPolicy": "PreferDualStack"}, V4, V6)  # whichever it had: the order is the Kubernetes' own
     takes(fleet, single(V4), V4)
     assert fleet.uids() == before, "bookies listen to both families from their start"
 
