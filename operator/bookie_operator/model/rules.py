@@ -345,7 +345,8 @@ NETWORK = (
     CelRule(
         "!has(oldSelf.ipFamilies) || oldSelf.ipFamilies.size() == 0 || !has(self.ipFamilies)"
         " || self.ipFamilies.size() == 0 || self.ipFamilies[0] == oldSelf.ipFamilies[0]",
-        "spec.network.ipFamilies cannot change its first family: a Service keeps it for ever",
+        "spec.network.ipFamilies cannot change its first family at once, since pods of an older operator listen to that"
+        " one alone: say PreferDualStack without ipFamilies first, and the other one when every pod is up to date",
         field=".ipFamilies",
         reason="FieldValueForbidden",
     ),
