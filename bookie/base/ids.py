@@ -36,13 +36,17 @@ _SHOWN_MAX = 40
 
 # BookieId.java allows the ASCII range ':'..'_' as well; ids that we *make* stay within the readable part.
 _BOOKIE_ID = re.compile(r"[a-zA-Z0-9:-_.\-]+")
+# A bookie's nodes in the metadata store have its id as their name. ZooKeeper takes no node of the last two names, and
+# its client ends a program that asks for one: a record that names such a bookie is one that cannot be read.
+_NO_BOOKIE_IDS = ("readonly", ".", "..")
 
 
 def parse_bookie_id(text: str) -> BookieId:
     """Return `text` as a bookie id. Raises BadInput. Rule: BookieId.java (pattern; `readonly` is taken)."""
-    if not _BOOKIE_ID.fullmatch(text) or text.lower() == "readonly":
+    if not _BOOKIE_ID.fullmatch(text) or text.lower() in _NO_BOOKIE_IDS:
         raise errors.BadInput(
-            f"bookie id {text!r} is not usable: letters, digits, '.', '-', '_' and ':' only, and not 'readonly'"
+            f"bookie id {text!r} is not usable: letters, digits, '.', '-', '_' and ':' only, and not 'readonly',"
+            " '.' or '..'"
         )
     return BookieId(text)
 

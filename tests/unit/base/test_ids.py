@@ -5,12 +5,12 @@ import pytest
 from bookie.base import errors, ids
 
 
-@pytest.mark.parametrize("text", ["10.0.0.1:3181", "data.ledgers-eu.zone-a.0", "a_b"])
+@pytest.mark.parametrize("text", ["10.0.0.1:3181", "data.ledgers-eu.zone-a.0", "a_b", "...", ".a"])
 def test_usable_bookie_ids_are_kept_as_they_are(text: str) -> None:
     assert ids.parse_bookie_id(text) == text
 
 
-@pytest.mark.parametrize("text", ["", "a/b", "a,b", "a b", "a+b", "readonly", "ReadOnly"])
+@pytest.mark.parametrize("text", ["", "a/b", "a,b", "a b", "a+b", "readonly", "ReadOnly", ".", ".."])
 def test_an_unusable_bookie_id_is_named_in_the_refusal(text: str) -> None:
     with pytest.raises(errors.BadInput) as refusal:
         ids.parse_bookie_id(text)
