@@ -20,7 +20,7 @@ class Whereabouts(enum.Enum):
 
     STARTING = "starting"  # a process has its id, and is not registered yet
     AWAY = "away"  # it has lived, and may come back with all its data
-    EMPTIED = "emptied"  # it began anew on empty disks since the ledger was made, and is away again
+    EMPTIED = "emptied"  # it began anew since the ledger was made, with an empty disk or more, and is away again
     NO_COOKIE = "no cookie"  # it has lived, and may wait with all its data
     FORGOTTEN = "forgotten"  # a person, or a drain that ended, gave its disks up
     NEVER = "never registered"  # nothing is known of it
@@ -30,8 +30,10 @@ _SAID = {
     Whereabouts.STARTING: "a process of it is starting and is not registered yet: wait for it, or look at its log",
     Whereabouts.AWAY: "it was registered before, and its disks may be whole: start it; one that runs and waits says why"
     " (`bookie integrity report --admin ...`)",
-    Whereabouts.EMPTIED: "it began anew on empty disks since this ledger was made, and is away again: start it, and it"
-    " takes from the others what they have",
+    # One of several disks may have been empty, and what came to it since then may be nowhere else.
+    Whereabouts.EMPTIED: "it began anew since this ledger was made, with an empty disk or more, and is away again. It"
+    " may have entries all the same: of other disks of it, or that came to it since. Start it, and it takes from the"
+    " others what it lacks and they have",
     Whereabouts.NO_COOKIE: "it was registered before, and its cookie is gone from the metadata store: it may wait with"
     " all its data (`bookie integrity report --admin ...`)",
     Whereabouts.FORGOTTEN: "it was forgotten (`bookie cookie delete`, `bookie cluster decommission`): nobody waits for"

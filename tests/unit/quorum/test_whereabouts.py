@@ -60,3 +60,8 @@ def test_a_new_beginning_of_before_the_ledger_is_no_emptying_of_it() -> None:
 def test_each_has_a_sentence_and_none_calls_a_bookie_lost(found: Whereabouts) -> None:
     assert whereabouts.sentence(found)
     assert "lost" not in found.value
+
+
+def test_of_an_emptied_bookie_is_not_said_that_it_has_nothing() -> None:
+    """A loss of one disk of several is a new beginning too, and what came after it may be there alone."""
+    assert "may have entries all the same" in whereabouts.sentence(Whereabouts.EMPTIED)
