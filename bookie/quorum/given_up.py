@@ -129,6 +129,7 @@ def why_not(seen: Hearing, *, after_crash: bool, corrupt: bool = False) -> str:
             f"bookie {name} may have lost entries, but its identity never began anew, or nothing proves that it did:"
             " they may be on a disk of it that has failed (`bookie node show`); bring that back. If it lost them in an"
             " unclean stop, or their bytes are bad, or its disks were replaced before a volume was added, before its"
-            " cookie was put back, or under a release that did not note the cookie: --after-crash"
+            " cookie or the ledger's record was put back, or under a release that did not note the cookie:"
+            " --after-crash"
         )
     return ""

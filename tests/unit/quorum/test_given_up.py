@@ -88,6 +88,7 @@ def test_an_emptied_bookie_that_says_so_may_be_given_up_and_one_without_any_iden
         ({"answer": SILENT}, "may still answer"),
         ({"answer": errors.StorageFailed("EIO")}, "lists the entry as bad (`bookie node scrub`)"),
         ({"has_begun_anew": False}, "may be on a disk of it that has failed"),
+        ({"has_begun_anew": False}, "before its cookie or the ledger's record was put back"),
     ],
 )
 def test_whoever_might_still_answer_is_not_given_up(changes: dict[str, object], reason: str) -> None:
