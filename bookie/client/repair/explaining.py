@@ -19,7 +19,7 @@ from bookie.client.shared import Shared, digest_of
 from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.metadata.maintenance import StoredLease
-from bookie.ports.metadata_store import find
+from bookie.ports.metadata_store import Stored, find
 from bookie.quorum import mending, whereabouts
 from bookie.quorum.mending import Holding, Mending, Standing
 from bookie.quorum.placement_check import Misplaced, PlacementCheck
@@ -64,7 +64,8 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     wall_ms = shared.world.clock.wall_ms()
     valid = {each: lease for each, lease in leases.items() if wall_ms < lease.until_ms}
     told = Explanation(ledger_id, metadata, mark, lock, found, standings, holdings, valid)
-    told.whereabouts = {each: await _whereabouts(shared, ledger_id, each) for each in found.lost}
+    made = await find(ledgers.store, ledgers.path(ledger_id)) if found.lost else None
+    told.whereabouts = {each: await _whereabouts(shared, made, each) for each in found.lost}
     told.misplaced = PlacementCheck(shared.watcher.candidates(), shared.watcher.placed()).misplaced(metadata)
     if told.misplaced:
         whole = "no copy is missing; one" if outcome(told) is errors.Answer.POSITIVE else "a copy"
@@ -83,15 +84,14 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     return told
 
 
-async def _whereabouts(shared: Shared, ledger_id: LedgerId, bookie_id: BookieId) -> Whereabouts:
-    """Return what became of a bookie that is not registered. Raises MetadataError."""
+async def _whereabouts(shared: Shared, made: Stored | None, bookie_id: BookieId) -> Whereabouts:
+    """Return what became of a bookie that is not registered. `made`: the ledger's record. Raises MetadataError."""
     store, root = shared.ledgers.store, shared.ledgers.root
-    life, identity, made, sign, position = [
+    life, identity, sign, position = [
         await find(store, path)
         for path in (
             paths.incarnation(root, bookie_id),
             paths.cookie(root, bookie_id),
-            shared.ledgers.path(ledger_id),
             paths.process(root, bookie_id),
             paths.position(root, bookie_id),
         )
