@@ -23,7 +23,7 @@ trap ended EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-nice -n 10 $pytest -n auto --slow-share=8 tests/tidy tests/unit tests/simulation
+nice -n 10 $pytest -n auto --slow-share=24 tests/tidy tests/unit tests/simulation
 # One worker more than there are cores: other processes are waited for much.
 $pytest -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder tests/integration tests/interop \
   --ignore=tests/interop/test_speed.py --ignore="$attack"
