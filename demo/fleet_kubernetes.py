@@ -140,9 +140,9 @@ class KubernetesStage:
         assert self._spark is not None, "start() comes first"
         self._spark.wait()
 
-    def begin_audit(self, name: str) -> kube_audit.JobAudit:
+    def begin_audit(self, name: str, example: str = kube_audit.ALONE) -> kube_audit.JobAudit:
         assert self._spark is not None, "start() comes first"
-        return kube_audit.JobAudit(name, self._spark.wait(), self.logs)
+        return kube_audit.JobAudit(name, self._spark.wait(), self.logs, example)
 
     def destroy(self, bookie_id: str) -> Loss:
         """Delete the claims and the pod of one bookie. The StatefulSet makes both anew, empty."""

@@ -1,4 +1,4 @@
-"""The audit as a Job on the cluster: examples/audit.yaml, as a user would apply it.
+"""The audit as a Job on the cluster: examples/audit.yaml or audit-executors.yaml, as a user would apply it.
 
 Its image is large. Where nodes are ours it is sent to one of them, in the background, and the Job goes where it is.
 """
@@ -18,8 +18,7 @@ from kube_errors import ClusterError
 from kube_setup import NAMESPACE
 from stage import DemoFailed
 
-MANIFEST = kube_setup.ROOT / "examples" / "audit.yaml"
-JOB = "audit"  # its name there
+ALONE, WITH_EXECUTORS = "audit", "audit-executors"  # examples, and the names of the Jobs in them
 ANYWHERE = "nodeSelector: {}"
 LOAD_TIMEOUT_S = 900.0
 
@@ -40,12 +39,14 @@ class Image:
 class JobAudit:
     """One Job; it is deleted once its answer is known, since a Job that found something counts as failed."""
 
-    def __init__(self, name: str, node: str, logs: Path) -> None:
-        self._name = f"{JOB}-{name}"
+    def __init__(self, name: str, node: str, logs: Path, example: str = ALONE) -> None:
+        self._name = f"{example}-{name}"
         self._log = logs / f"{self._name}.log"
         self._answer: dict[str, Any] | None = None
         self._delete()
-        text = MANIFEST.read_text().replace(f"name: {JOB}\n", f"name: {self._name}\n")
+        text = (kube_setup.ROOT / "examples" / f"{example}.yaml").read_text()
+        job = "kind: Job\nmetadata:\n  name: {}\n"
+        text = text.replace(job.format(example), job.format(self._name))
         if node:
             text = text.replace(ANYWHERE, f"nodeSelector: {{kubernetes.io/hostname: {node}}}")
         kube_setup.apply_text(text)
