@@ -72,7 +72,8 @@ def run_as(
     session_ms: int = SESSION_MS,
 ) -> Any:
     async def main() -> Any:
-        store = await ZooKeeperStores(security).connect(uri, session_timeout_ms=session_ms)
+        patience_ms = int(wait_support.patient(session_ms))
+        store = await ZooKeeperStores(security).connect(uri, session_timeout_ms=patience_ms)
         try:
             async with asyncio.timeout(60):
                 return await body(store)

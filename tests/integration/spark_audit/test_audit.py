@@ -167,7 +167,9 @@ def kill_after_first_wave(argv: list[str], output: Path, log: Path) -> None:
 
 def run(argv: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **environment}
-    return subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=env)
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=wait_support.patient(TIMEOUT_S), check=False, env=env
+    )
 
 
 @pytest.mark.slow
