@@ -9,34 +9,41 @@ own gateway (`AdminPorts`): only the channel is played, which hands each message
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar, cast
+
+import pytest
 
 import accidents_support
 import operator_support as make
 from accidents_support import READS
 from bookie.base import errors
 from bookie.base.errors import BookieError
-from bookie.base.ids import LedgerId
+from bookie.base.ids import BookieId, LedgerId
 from bookie.integrity.options import GATED, KUBERNETES
+from bookie.metadata import paths
+from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.admin import Contents, State
 from bookie.rpc.calls import AdminCall
 from bookie.rpc.client import AsyncAdminClient
 from bookie.runtime.admin import _Admin
-from bookie.sim.cluster import VOLUMES, BookieNode, SimCluster
+from bookie.sim import replicas
+from bookie.sim.cluster import ROOT, VOLUMES, BookieNode, SimCluster
 from bookie.sim.node import NodeCrashed, ProcessEnd
 from bookie_operator.crash import CrashPoint
 from bookie_operator.evidence.facts import Door
 from bookie_operator.gateways.bookies import AdminPorts, BookieUnreachable
 from bookie_operator.gateways.kube import KubeError, Manifest
+from bookie_operator.model import names
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import KEY, SETTLING, Crashed, FakeBookie, Ports, World
 
 T = TypeVar("T")
 ENTRIES = 15  # of a ledger
-ORDERS = ("GrantRegeneration", "PrepareShutdown", "SetMode", "Drain", "FillHoles")
+BUILDING = 120  # seconds at most
+ORDERS = ("GrantRegeneration", "PrepareShutdown", "SetMode", "Drain", "FillHoles", "ForgetBookie")
 
 
 class Fate:
@@ -142,8 +149,65 @@ class JoinedWorld(World):
     grants: int = 0  # that bookies were sent, also such as they had
     fate: Fate = field(default_factory=Fate)
     is_orderly: bool = False  # what is killed now is asked to end
+    replaced: dict[str, str] = field(default_factory=dict)  # pod -> the volume that a person wants replaced
     ending: list[BookieNode] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)  # of passes
+    records: dict[LedgerId, LedgerMetadata] = field(default_factory=dict)  # as the metadata store has them now
+
+    # ---- the judge: knows what the metadata store and the processes know, and nothing of the operator's rules ------
+
+    def watch(self) -> None:
+        """See each change of the metadata store, when it is stored."""
+        self.simulated.ledger_observers.append(self._record_changed)
+        self.simulated.simulation.keeper.observers.append(self._cookie_changed)
+        self.on_lowered = self._judge_lowered
+
+    def _record_changed(self, ledger_id: LedgerId, metadata: LedgerMetadata | None) -> None:
+        self.records.pop(ledger_id, None)
+        if metadata is not None:
+            self.records[ledger_id] = metadata
+
+    def ledgers_of(self, bookie_id: str) -> list[LedgerId]:
+        """The ledgers whose metadata names a bookie."""
+        return [one for one, metadata in self.records.items() if metadata.names(BookieId(bookie_id))]
+
+    def has_cookie(self, bookie_id: str) -> bool:
+        return paths.cookie(ROOT, BookieId(bookie_id)) in self.simulated.simulation.keeper.tree.nodes
+
+    def runs(self, bookie_id: str) -> bool:
+        return bookie_id in self.nodes and self.nodes[bookie_id].is_running
+
+    def _cookie_changed(self, path: str) -> None:
+        for bookie_id in self.nodes:
+            if path != paths.cookie(ROOT, BookieId(bookie_id)) or self.has_cookie(bookie_id):
+                continue
+            self.forgotten.append(bookie_id)
+            if self.runs(bookie_id) or self.ledgers_of(bookie_id):
+                self.wrong.append(f"{bookie_id} is forgotten, and runs, or is named by {self.ledgers_of(bookie_id)}")
+
+    def _judge_lowered(self, pod: str) -> None:
+        """A pod goes with the number of its StatefulSet when no ledger names its bookie, or when all refused writes a
+        second ago and are to sleep."""
+        bookie_id, is_asleep = _id_of(pod), self.spec()["lifecycle"].get("hibernate", False)
+        states = {one.name: one.state for one in self.bookies.values()}
+        if is_asleep and set(states.values()) != {State.READ_ONLY}:
+            self.wrong.append(f"{pod} falls asleep while bookies are {states}")
+        if not is_asleep and (states.get(pod) is State.SERVING or self.ledgers_of(bookie_id)):
+            self.wrong.append(f"{pod} goes, is {states.get(pod)}, and is named by {self.ledgers_of(bookie_id)}")
+
+    def _judge_deletion(self, name: str, live: Manifest) -> None:
+        """The volume of a bookie that left goes when no process, no cookie and no ledger is of it any more; that of one
+        that stays, while it has flushed and all others serve."""
+        volume, _, pod = name.partition("-")
+        bookie_id = _id_of(pod)
+        if pod not in self.replaced:
+            if self.runs(bookie_id) or self.has_cookie(bookie_id) or self.ledgers_of(bookie_id):
+                self.wrong.append(f"claim {name} is deleted, and its bookie runs, has a cookie, or is named")
+            return
+        states = {one.bookie_id: one.state for one in self.bookies.values()}
+        mine = states.pop(bookie_id, None)
+        if volume != self.replaced[pod] or mine is not State.READ_ONLY or set(states.values()) != {State.SERVING}:
+            self.wrong.append(f"claim {name} is deleted while its bookie is {mine} and others are {states}")
 
     def _new_bookie(self, name: str, bookie_id: str, pod_uid: str, contents: dict[str, Contents]) -> FakeBookie:
         node = self.nodes.get(bookie_id)
@@ -155,11 +219,12 @@ class JoinedWorld(World):
         assert sorted(f"/{volume}" for volume in contents) == sorted(VOLUMES)
         return PodBookie(self, name, bookie_id, pod_uid, dict.fromkeys(contents, Contents.VALID), node=node)
 
-    async def delete(self, kind: str, *what: Any, **how: Any) -> None:
-        """A pod that the operator deletes ends in order: its kubelet asks the process to."""
-        self.is_orderly = kind == "Pod"
+    def end(self, pod: str) -> None:
+        """A pod that the API server is told to delete (by the operator, a StatefulSet, an eviction) ends in order: its
+        kubelet asks the process to."""
+        self.is_orderly = True
         try:
-            await super().delete(kind, *what, **how)
+            super().end(pod)
         finally:
             self.is_orderly = False
 
@@ -196,18 +261,26 @@ class JoinedWorld(World):
         return super().operator(crash or FatedDeath(self), kube=FatedServer(self), **how)
 
     async def run(  # type: ignore[override]
-        self, operator: Reconciler, *, passes: int, until: Callable[[], bool] = lambda: False
+        self,
+        *operators: Reconciler,
+        passes: int,
+        until: Callable[[], bool] = lambda: False,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
-        """Pass after pass, a second apart, until `until()`; a new operator after each death."""
+        """Pass after pass, a second apart, until `until()`; a new operator after each death. Of several operators each
+        believes that it leads. `meanwhile`: what somebody does in each of these seconds."""
+        leading = list(operators)
         for number in range(passes):
             if number > SETTLING and until():
                 return
-            try:
-                await operator.reconcile(KEY)
-            except Crashed:
-                operator = self.operator(has_watched=False)
-            except BookieError as error:
-                self.failures.append(str(error))  # the work queue comes back to it
+            for place, operator in enumerate(leading):
+                try:
+                    await operator.reconcile(KEY)
+                except Crashed:
+                    leading[place] = self.operator(has_watched=False)
+                except BookieError as error:
+                    self.failures.append(str(error))  # the work queue comes back to it
+            meanwhile()
             await self._all_ended()
             self.settle()
             await asyncio.sleep(1)
@@ -265,9 +338,16 @@ class PlayedClient:
             raise errors.BookieUnavailable(f"the admin port at {self._door.address} did not answer") from error
 
 
+def _id_of(pod: str) -> str:
+    parsed = names.parse_pod("ledgers", pod)
+    assert parsed is not None, pod
+    return names.bookie_id("data", "ledgers", *parsed)
+
+
 def world(simulated: SimCluster, **spec_changes: Any) -> JoinedWorld:
     """A cluster resource that nobody has looked at yet; each volume is a disk of its own."""
     out = JoinedWorld(simulated=simulated)
+    out.watch()
     out.put(make.manifest(**spec_changes))
     out.add_node("node")
     return out
@@ -318,3 +398,26 @@ class Application:
                         oracle.read(ledger_id, entry.entry_id, bytes(entry.payload))
                 except BookieError as error:
                     self.failures.append(f"{type(error).__name__}: {error}")
+
+
+def some(values: Iterable[Any], at_once: Sequence[Any]) -> list[Any]:
+    """All of `values`, as parameters: those of `at_once` in every run of the tests, the others in the long ones."""
+    rest = pytest.mark.slow
+    alone = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [pytest.param(*value, marks=() if value in at_once or value[0] in at_once else rest) for value in alone]
+
+
+async def in_service(cluster: SimCluster) -> JoinedWorld:
+    """A fleet as the operator makes it from nothing."""
+    made = world(cluster)
+    await made.run(made.operator(), passes=BUILDING, until=made.is_quiet)
+    assert made.is_quiet(), made.status()
+    return made
+
+
+async def healed(cluster: SimCluster, world: JoinedWorld, application: Application) -> None:
+    """The fleet is whole: by the operator's word, by the oracle's, and by a look at every replica."""
+    assert world.is_quiet(), world.status()
+    await application.end()
+    await cluster.until_repaired()
+    await replicas.check_whole(cluster, application.ledgers)

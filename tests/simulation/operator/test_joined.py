@@ -8,17 +8,14 @@ What the other tests of this folder play (bookies, their volumes, their metadata
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pytest
 
 import joined_support as joined
 from bookie.ports.admin import State
-from bookie.sim import replicas
 from bookie.sim.cluster import SimCluster
 from bookie.sim.node import Defect, ProcessEnd
-from joined_support import Application, Fate, JoinedWorld, PodBookie
+from joined_support import Application, Fate, JoinedWorld, PodBookie, healed, in_service, some
 from rolling_support import AUTOMATIC, PODS, images
 
 LOST = "ledgers-zone-b-0"
@@ -26,29 +23,6 @@ ITS_ID = "data.ledgers.zone-b.0"
 PEERS = [f"data.ledgers.{pod}" for pod in ("zone-a.0", "zone-a.1", "zone-c.0")]
 IN_LIMBO = 10
 PASSES = 120  # seconds; a heal takes about twenty
-
-
-def some(values: Iterable[Any], at_once: Sequence[Any]) -> list[Any]:
-    """All of `values`, as parameters: those of `at_once` in every run of the tests, the others in the long ones."""
-    rest = pytest.mark.slow
-    alone = [value if isinstance(value, tuple) else (value,) for value in values]
-    return [pytest.param(*value, marks=() if value in at_once or value[0] in at_once else rest) for value in alone]
-
-
-async def in_service(cluster: SimCluster) -> JoinedWorld:
-    """A fleet as the operator makes it from nothing."""
-    world = joined.world(cluster)
-    await world.run(world.operator(), passes=PASSES, until=world.is_quiet)
-    assert world.is_quiet(), world.status()
-    return world
-
-
-async def healed(cluster: SimCluster, world: JoinedWorld, application: Application) -> None:
-    """The fleet is whole: by the operator's word, by the oracle's, and by a look at every replica."""
-    assert world.is_quiet(), world.status()
-    await application.end()
-    await cluster.until_repaired()
-    await replicas.check_whole(cluster, application.ledgers)
 
 
 async def volumes_are_lost(cluster: SimCluster, *, fate: Fate | None = None) -> JoinedWorld:
