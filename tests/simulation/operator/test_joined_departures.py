@@ -12,7 +12,9 @@ import pytest
 
 import joined_support as joined
 from bookie.ports.admin import State
+from bookie.sim import retirement
 from bookie.sim.cluster import SimCluster
+from bookie.sim.replicas import Replicas
 from bookie_operator.model.operation import OperationPhase
 from bookie_operator.model.status import Departure, HibernationState
 from joined_support import Application, Fate, JoinedWorld, healed, in_service, some
@@ -21,7 +23,7 @@ from rolling_support import PODS
 LAST, ITS_ID = "ledgers-zone-a-1", "data.ledgers.zone-a.1"
 MENDED = "ledgers-zone-b-0"
 FAST = {"proofInterval": "4s"}
-PASSES = 500  # seconds; without a death each takes less than two minutes
+PASSES, PATIENT_PASSES = 150, 600  # seconds; who did not hear of a pod's end waits four minutes
 Story = Callable[[SimCluster, Fate, int], Coroutine[Any, Any, JoinedWorld]]  # the number of operators that lead
 
 
@@ -44,8 +46,8 @@ async def goes_on(
 ) -> None:
     """Operators work until it is done; from now on fate may strike one of them."""
     operators = [world.operator() for _ in range(leaders)]
-    world.fate = fate
-    await world.run(*operators, passes=PASSES, until=lambda: until() or bool(world.wrong), meanwhile=meanwhile)
+    world.fate, passes = fate, PATIENT_PASSES if fate.how else PASSES
+    await world.run(*operators, passes=passes, until=lambda: until() or bool(world.wrong), meanwhile=meanwhile)
     world.fate = Fate()
     assert world.wrong == []
     assert until(), world.status()
@@ -69,10 +71,12 @@ async def a_bookie_leaves(cluster: SimCluster, fate: Fate, leaders: int) -> Join
     """It refuses writes, moves all away, ends, is forgotten; then its claims go."""
     world, application = await busy(cluster)
     assert world.ledgers_of(ITS_ID)
+    copied = Replicas(cluster.simulation.violation, lambda name: retirement.entry_store(cluster.bookies[name]))
+    cluster.ledger_observers.append(copied.metadata_changed)
     world.edit(replicas=3)
     await goes_on(world, fate, leaders, lambda: has_left(world))
 
-    assert world.forgotten == [ITS_ID]
+    assert (world.forgotten, copied.promised > 0) == ([ITS_ID], True)
     del cluster.bookies[ITS_ID]
     await healed(cluster, world, application)
     return world
