@@ -1,8 +1,7 @@
 """Stories that the model tells without a guard (`python -m bookie.sim.model --without NAME`), played with the product's
 own classes, which have the guard: the same schedule, and nothing is lost.
 
-Others are played elsewhere: fence-of-phase-one and limbo-is-unknown in test_scenarios.py (both without the guard
-too), claim and writer-asks in test_two_processes.py.
+docs/SIMULATION.md says where each is played.
 """
 
 from __future__ import annotations

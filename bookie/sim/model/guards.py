@@ -64,9 +64,9 @@ GUARDS: dict[str, tuple[str, str]] = {
     READS_FENCE: ("S13", "a recovery's reads fence"),
     NEGATIVE_QUORUM: ("R2", "a recovery ends at WQ-AQ+1 denials"),
     WRITE_BACK: ("R3", "what a recovery found is written back to AQ bookies before it counts"),
-    COPY_BEFORE_NAMING: ("R25", "a re-replicator names a bookie after its copies are there"),
-    REPLICATOR_BY_CAS: ("R24", "a re-replicator publishes by compare-and-set"),
-    REPLICATOR_SEES_LIVES: ("R25", "a re-replicator names no bookie that began a new life since"),
+    COPY_BEFORE_NAMING: ("M34", "a re-replicator names a bookie after its copies are there"),
+    REPLICATOR_BY_CAS: ("M32", "a re-replicator publishes by compare-and-set"),
+    REPLICATOR_SEES_LIVES: ("S8", "a re-replicator names no bookie that began a new life since"),
 }
 
 # The same for the rules on paper; the numbers are those of decision 21.
