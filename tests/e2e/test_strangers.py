@@ -12,6 +12,7 @@ import pytest
 import kube_images
 import kube_load
 import kube_tools
+import wait_support
 from fleet_kubernetes import KubernetesStage
 from kube_setup import NAMESPACE
 
@@ -129,6 +130,23 @@ def test_pods_of_strangers_change_nothing_and_read_no_evidence(
     told = stage.kubectl("logs", bookie)
     assert "admin call=SetMode" not in told
     assert "refused door=admin" in told
+
+
+def test_what_somebody_else_writes_into_the_status_goes_with_the_next_pass(stage: KubernetesStage) -> None:
+    """To an API server each manager's fields are his own: applied over, a stranger's stay, and half of them fail."""
+    forged = {
+        "deletion": {"bookies": 3, "claims": 9, "bytes": 1, "going": 9, "since": "2026-11-29T22:05:00Z"},
+        "hibernation": {"state": "Hibernated", "since": "2026-11-29T22:05:00Z"},
+    }
+    name = stage.resource()["metadata"]["name"]
+    patch = json.dumps({"status": forged})
+    stage.kubectl("patch", "bookiecluster", name, "--subresource=status", "--type=merge", "--patch", patch)
+
+    def is_true() -> bool:
+        found = stage.status()
+        return not forged.keys() & found.keys() and [one["state"] for one in found["bookies"]] == ["Serving"] * 4
+
+    wait_support.wait_until(is_true, "the status to be the operator's", timeout_s=wait_support.patient(120))
 
 
 def stage_calls() -> list[str]:

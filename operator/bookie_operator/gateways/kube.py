@@ -7,7 +7,7 @@ a KubeError that says what was asked and what the API server answered.
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
@@ -112,7 +112,8 @@ class Kube(KubeReader, Protocol):
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Apply server-side, with force. metadata.uid and .resourceVersion in `manifest` are preconditions (409); what
-        is not there is made, also where a version is given."""
+        is not there is made, also where a version is given. A `subresource` is replaced whole, whoever wrote what
+        there, over the resourceVersion in `manifest`, which must be given."""
         ...
 
     async def create(self, manifest: Manifest) -> Manifest:
@@ -172,6 +173,18 @@ class ApiServer:
 
     async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         metadata = manifest["metadata"]
+        query, content_type = {"fieldManager": manager}, "application/apply-patch+yaml"
+        body: Manifest | Sequence[Manifest] = manifest
+        if subresource:
+            # What another manager wrote into a status would stay in it when it is applied without that, and be read as
+            # ours; half of it, of two managers, fails as a null.
+            content_type = "application/json-patch+json"
+            body = [
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+                {"op": "add", "path": f"/{subresource}", "value": manifest[subresource]},
+            ]
+        else:
+            query["force"] = "true"
         return _present(
             await self._ask(
                 "PATCH",
@@ -179,9 +192,9 @@ class ApiServer:
                 metadata.get("namespace", ""),
                 metadata["name"],
                 subresource=subresource,
-                query={"fieldManager": manager, "force": "true"},
-                body=manifest,
-                content_type="application/apply-patch+yaml",
+                query=query,
+                body=body,
+                content_type=content_type,
             )
         )
 
@@ -223,7 +236,7 @@ class ApiServer:
         *,
         subresource: str = "",
         query: dict[str, str] | None = None,
-        body: Manifest | None = None,
+        body: Manifest | Sequence[Manifest] | None = None,
         content_type: str = "application/json",
         absent_is_none: bool = False,
     ) -> Manifest | None:

@@ -65,6 +65,28 @@ def test_a_403_is_a_missing_right_only_where_it_says_so(words: str, reason: str)
     assert error.quota == ("team" if words == QUOTA else "")
 
 
+def test_a_status_is_replaced_whole_over_the_version_that_was_read() -> None:
+    """Applied, it would leave in it what another manager wrote there."""
+    seen = []
+
+    async def node(request: web.Request) -> web.Response:
+        seen.append((request.headers["Content-Type"], dict(request.query), await request.json()))
+        return web.json_response({})
+
+    async def written() -> None:
+        async with serving(node, path="/api/v1/nodes/a/status", method="PATCH") as server:
+            manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": "7"}}
+            await server.apply(manifest | {"status": {"phase": "b"}}, manager="ours", subresource="status")
+
+    asyncio.run(written())
+
+    whole = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+        {"op": "add", "path": "/status", "value": {"phase": "b"}},
+    ]
+    assert seen == [("application/json-patch+json", {"fieldManager": "ours"}, whole)]
+
+
 async def refused(words: str) -> KubeError:
     """How the client tells of a read that is answered with 403 and these words."""
 
@@ -90,11 +112,14 @@ async def asked(date: str, wall_ms: int) -> ApiServer:
 
 @contextlib.asynccontextmanager
 async def serving(
-    nodes: Callable[[web.Request], Awaitable[web.Response]], wall_ms: Callable[[], int] = lambda: DATE_MS
+    nodes: Callable[[web.Request], Awaitable[web.Response]],
+    wall_ms: Callable[[], int] = lambda: DATE_MS,
+    path: str = "/api/v1/nodes",
+    method: str = "GET",
 ) -> AsyncIterator[ApiServer]:
-    """A client of an API server that answers for nodes, and for nothing else."""
+    """A client of an API server that answers for nodes (or for `path` alone), and for nothing else."""
     app = web.Application()
-    app.router.add_get("/api/v1/nodes", nodes)
+    app.router.add_route(method, path, nodes)
     runner = web.AppRunner(app)
     await runner.setup()
     try:
