@@ -167,7 +167,7 @@ def _age(manifest: Manifest, status: BookieClusterStatus, run: Kubectl) -> tuple
     old, unknown = [], []
     try:
         if away := _operator_away(status, run):
-            old.append(f"{away}: what follows is of before")
+            old.append(away)
     except KubectlFailed as error:
         unknown.append(f"whether the operator runs was not seen: {error}")
     generation = manifest["metadata"].get("generation", status.observed_generation)
@@ -177,21 +177,25 @@ def _age(manifest: Manifest, status: BookieClusterStatus, run: Kubectl) -> tuple
 
 
 def _operator_away(status: BookieClusterStatus, run: Kubectl) -> str:
-    """Return in words that the process that wrote the status is not at work; "" where it is, and where none wrote.
+    """Return in words that the process that wrote the status is not at work, or perhaps not; "" where it is, and where
+    none wrote.
 
-    Its lease has no time of its renewal, so that its pod has to tell: it is ready while it can lead, read and write.
+    Its lease has no time of its renewal, so that its pod has to tell: it is ready while it can lead, read and write
+    (what is not ready may still do so for this cluster, where it fails for another).
     """
     told = status.operator
     if told is None or not told.owner or not told.leader:
         return ""
     namespace, pod = told.owner.partition("/")[0], told.leader.partition("_")[0]
     answer = run("--namespace", namespace, "get", "pod", pod, "--ignore-not-found", "--output=json")
-    where = f"the operator that wrote this does not run: pod {pod} in namespace {namespace}"
+    where = f"pod {pod} in namespace {namespace}"
     if not answer.strip():
-        return f"{where} is not there (kubectl -n {namespace} get pods)"
+        gone = f"the operator that wrote this does not run: {where} is not there (kubectl -n {namespace} get pods)"
+        return f"{gone}: what follows is of before"
     conditions = (json.loads(answer).get("status") or {}).get("conditions") or ()
     if not any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions):
-        return f"{where} is not ready (kubectl -n {namespace} describe pod {pod})"
+        unready = f"the operator that wrote this is not ready: {where} (kubectl -n {namespace} describe pod {pod})"
+        return f"{unready}: what follows may be of before"
     return ""
 
 
@@ -205,8 +209,9 @@ def _why(args: argparse.Namespace, run: Kubectl) -> int:
     manifest = _cluster(args, run)
     status = clusters.parse_status(manifest.get("status"))
     old, unknown = _age(manifest, status, run)
-    lines = [*old, *waits(status)]
-    print("\n".join([*(lines or ["nothing waits"]), *unknown]))
+    waiting = [*waits(status)]
+    lines = [*old, *waiting]
+    print("\n".join([*old, *(waiting or ["nothing waits" if not old else "nothing waited then"]), *unknown]))
     return UNWELL if lines else DONE
 
 

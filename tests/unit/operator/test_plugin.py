@@ -126,17 +126,26 @@ def a_pod(*, ready: str) -> str:
 
 @pytest.mark.parametrize("verb", ["status", "why"])
 @pytest.mark.parametrize(
-    ("pod", "told"), [("", "is not there"), (a_pod(ready="False"), "is not ready")], ids=["gone", "not ready"]
+    ("pod", "told", "age"),
+    [
+        ("", "does not run: {} is not there", "what follows is of before"),
+        (a_pod(ready="False"), "is not ready: {}", "what follows may be of before"),
+    ],
+    ids=["gone", "not ready"],
 )
 def test_nothing_is_well_by_the_word_of_an_operator_that_does_not_run(
-    verb: str, pod: str, told: str, capsys: pytest.CaptureFixture[str]
+    verb: str, pod: str, told: str, age: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = plugin.main([verb], answers(kept_by_an_operator(), **{"bookie-operator-7f-x2": pod}))
 
     printed = capsys.readouterr().out
     assert code == 3
-    assert f"pod bookie-operator-7f-x2 in namespace bookie-system {told}" in printed
+    where = "pod bookie-operator-7f-x2 in namespace bookie-system"
+    assert f"the operator that wrote this {told.format(where)} (kubectl -n bookie-system " in printed
+    assert age in printed
     assert "nothing waits" not in printed
+    if verb == "why":
+        assert printed.endswith("nothing waited then\n")
 
 
 @pytest.mark.parametrize(("verb", "last"), [("status", "ledgers-zone-c-0"), ("why", "nothing waits")])
