@@ -31,7 +31,10 @@ class Secrets:
     async def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
         raise AssertionError
 
-    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+    async def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
+        raise AssertionError
+
+    async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
         raise AssertionError
 
     async def create(self, manifest: Manifest) -> Manifest:

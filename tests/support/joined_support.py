@@ -79,6 +79,9 @@ class FatedServer:
     async def apply(self, manifest: Manifest, **how: Any) -> Manifest:
         return await self._write(self._world.apply(manifest, **how), f"apply {manifest['kind']}")
 
+    async def replace_status(self, manifest: Manifest, **how: Any) -> Manifest:
+        return await self._write(self._world.replace_status(manifest, **how), f"apply {manifest['kind']}/status")
+
     async def create(self, manifest: Manifest) -> Manifest:
         return await self._write(self._world.create(manifest), f"create {manifest['kind']}")
 

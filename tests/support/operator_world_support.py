@@ -449,7 +449,24 @@ class World:
             and all(_field(one, *part.split("=", 1)) for part in fields.split(",") if part)
         ]
 
-    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+    async def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
+        live = self._may_be_patched(manifest, "")
+        wanted = {key: value for key, value in manifest.items() if key != "status"}  # that is not in this door
+        if live is None:
+            stored = self.put(self.admit(_copy(wanted)))
+        else:
+            stored = self.put(self.admit(_merged(self._retracted(live, wanted, manager), wanted)))
+        self.managed[stored["metadata"]["uid"], manager] = _copy(wanted)
+        return stored
+
+    async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
+        live = self._may_be_patched(manifest, "/status")
+        if live is None:
+            raise KubeError(f"apply {manifest['kind']} {manifest['metadata']['name']}", 404, "not found")
+        return self.put(live | {"status": manifest["status"]})
+
+    def _may_be_patched(self, manifest: Manifest, door: str) -> Manifest | None:
+        """Note the write, and return what is there. Raises KubeError where an API server takes no such patch."""
         kind, metadata = manifest["kind"], manifest["metadata"]
         self._check(kind)
         _check_size(manifest)
@@ -463,18 +480,8 @@ class World:
                 raise KubeError(f"apply {kind} {metadata['name']}", 409, f"{precondition} is another one")
         if live is not None and "spec" in manifest:
             self._check_change(live, manifest)
-        self.writes.append(f"{kind}/{metadata['name']}{'/' + subresource if subresource else ''}")
-        if subresource:
-            if live is None:
-                raise KubeError(f"apply {kind} {metadata['name']}", 404, "not found")
-            return self.put(live | {subresource: manifest[subresource]})
-        wanted = {key: value for key, value in manifest.items() if key != "status"}  # that is not in this door
-        if live is None:
-            stored = self.put(self.admit(_copy(wanted)))
-        else:
-            stored = self.put(self.admit(_merged(self._retracted(live, wanted, manager), wanted)))
-        self.managed[stored["metadata"]["uid"], manager] = _copy(wanted)
-        return stored
+        self.writes.append(f"{kind}/{metadata['name']}{door}")
+        return live
 
     def _retracted(self, live: Manifest, wanted: Manifest, manager: str) -> Manifest:
         """Return `live` without what only this manager applied and now applies no more."""

@@ -17,6 +17,7 @@ VERBS = {
     "get": "get",
     "list": "list",
     "apply": "patch",
+    "replace_status": "patch",
     "merge": "patch",
     "create": "create",
     "replace": "update",

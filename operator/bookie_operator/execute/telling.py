@@ -50,9 +50,8 @@ class Telling:
         """Store `status` if nobody touched the resource since it was read. Returns the new resourceVersion. Raises
         KubeError."""
         self._hand.may_write()
-        stored = await self._hand.kube.apply(
-            manifests.status_of(cluster, status), manager=names.STATUS_MANAGER, subresource="status"
-        )
+        manifest = manifests.status_of(cluster, status)
+        stored = await self._hand.kube.replace_status(manifest, manager=names.STATUS_MANAGER)
         self._hand.after_write("status")
         return str(stored["metadata"].get("resourceVersion", ""))
 
@@ -74,11 +73,8 @@ class Telling:
             self._hand.may_write()
             operation = one.operation
             try:
-                await self._hand.kube.apply(
-                    manifests.operation_status(operation, one.status),
-                    manager=names.STATUS_MANAGER,
-                    subresource="status",
-                )
+                manifest = manifests.operation_status(operation, one.status)
+                await self._hand.kube.replace_status(manifest, manager=names.STATUS_MANAGER)
             except KubeError as error:
                 logger.warning("operation not told name=%s/%s error=%s", operation.namespace, operation.name, error)
                 continue

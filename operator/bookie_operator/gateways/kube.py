@@ -110,10 +110,14 @@ class KubeReader(Protocol):
 class Kube(KubeReader, Protocol):
     """Every call that the operator makes to an API server, writes too."""
 
-    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+    async def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
         """Apply server-side, with force. metadata.uid and .resourceVersion in `manifest` are preconditions (409); what
-        is not there is made, also where a version is given. A `subresource` is replaced whole, whoever wrote what
-        there, over the resourceVersion in `manifest`, which must be given."""
+        is not there is made, also where a version is given."""
+        ...
+
+    async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
+        """Replace the status whole, whoever wrote what there, over the resourceVersion in `manifest`, which must be
+        given (409 when the object changed)."""
         ...
 
     async def create(self, manifest: Manifest) -> Manifest:
@@ -171,30 +175,38 @@ class ApiServer:
         typed = {"apiVersion": RESOURCES[kind].api_version, "kind": kind}
         return [item | typed for item in answer.get("items") or ()]
 
-    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+    async def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
         metadata = manifest["metadata"]
-        query, content_type = {"fieldManager": manager}, "application/apply-patch+yaml"
-        body: Manifest | Sequence[Manifest] = manifest
-        if subresource:
-            # What another manager wrote into a status would stay in it when it is applied without that, and be read as
-            # ours; half of it, of two managers, fails as a null.
-            content_type = "application/json-patch+json"
-            body = [
-                {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
-                {"op": "add", "path": f"/{subresource}", "value": manifest[subresource]},
-            ]
-        else:
-            query["force"] = "true"
         return _present(
             await self._ask(
                 "PATCH",
                 manifest["kind"],
                 metadata.get("namespace", ""),
                 metadata["name"],
-                subresource=subresource,
-                query=query,
-                body=body,
-                content_type=content_type,
+                query={"fieldManager": manager, "force": "true"},
+                body=manifest,
+                content_type="application/apply-patch+yaml",
+            )
+        )
+
+    async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
+        metadata = manifest["metadata"]
+        # Not applied: what another manager wrote into it would stay there, and be read as ours; half of it, of two
+        # managers, fails as a null. Not PUT: that asks for the whole object.
+        whole = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+            {"op": "add", "path": "/status", "value": manifest["status"]},
+        ]
+        return _present(
+            await self._ask(
+                "PATCH",
+                manifest["kind"],
+                metadata.get("namespace", ""),
+                metadata["name"],
+                subresource="status",
+                query={"fieldManager": manager},
+                body=whole,
+                content_type="application/json-patch+json",
             )
         )
 

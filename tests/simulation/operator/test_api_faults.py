@@ -55,6 +55,9 @@ class Faulty:
     async def apply(self, manifest: Manifest, **how: Any) -> Manifest:
         return await self._write(self.world.apply(manifest, **how), f"apply {manifest['kind']}")
 
+    async def replace_status(self, manifest: Manifest, **how: Any) -> Manifest:
+        return await self._write(self.world.replace_status(manifest, **how), f"apply {manifest['kind']}/status")
+
     async def create(self, manifest: Manifest) -> Manifest:
         return await self._write(self.world.create(manifest), "create")
 

@@ -13,8 +13,12 @@ LEASE: Manifest = {"kind": "Lease", "metadata": {"name": "lease", "namespace": "
 SET = ("StatefulSet", "pool")
 
 
-def applied(world: World, manifest: Manifest, *, manager: str = "one", subresource: str = "") -> dict[str, Any]:
-    return asyncio.run(world.apply(manifest, manager=manager, subresource=subresource))
+def applied(world: World, manifest: Manifest, *, manager: str = "one") -> dict[str, Any]:
+    return asyncio.run(world.apply(manifest, manager=manager))
+
+
+def told(world: World, manifest: Manifest) -> dict[str, Any]:
+    return asyncio.run(world.replace_status(manifest, manager="one"))
 
 
 def stateful_set(**spec: object) -> Manifest:
@@ -53,7 +57,7 @@ def test_only_another_spec_is_another_generation_and_each_door_has_its_own_part(
     world = World()
     applied(world, stateful_set(replicas=3))
 
-    applied(world, stateful_set(replicas=3) | {"status": {"readyReplicas": 3}}, subresource="status")
+    told(world, stateful_set(replicas=3) | {"status": {"readyReplicas": 3}})
     applied(world, stateful_set(replicas=3) | {"status": {"readyReplicas": 9}})
     before = world.objects[SET]
     applied(world, stateful_set(replicas=4))
@@ -78,9 +82,9 @@ def test_a_status_of_nobody_and_what_is_too_large_are_refused() -> None:
     noted = stateful_set() | {"metadata": {"name": "pool", "annotations": {names.SAID: "x" * 300_000}}}
 
     found = []
-    for manifest, door in ((stateful_set() | {"status": {}}, "status"), (large, ""), (noted, "")):
+    for write, manifest in ((told, stateful_set() | {"status": {}}), (applied, large), (applied, noted)):
         with pytest.raises(KubeError) as refused:
-            applied(world, manifest, subresource=door)
+            write(world, manifest)
         found.append(status(refused))
 
     assert found == [404, 422, 422]

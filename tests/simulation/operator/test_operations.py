@@ -188,16 +188,16 @@ def test_without_the_right_to_read_operations_the_fleet_is_cared_for(world: Worl
 def test_an_operation_that_somebody_else_writes_stops_no_pass(world: World) -> None:
     world.now_ms += 60_000
     world.ask("by-hand", "Restart", target={"bookie": LAST})
-    taken = world.apply
+    taken = world.replace_status
 
-    async def conflict(manifest: worlds.Manifest, *, manager: str, subresource: str = "") -> worlds.Manifest:
+    async def conflict(manifest: worlds.Manifest, *, manager: str) -> worlds.Manifest:
         if manifest["kind"] == names.OPERATION_KIND:
             raise worlds.KubeError("apply", 409, "it changed")
-        return await taken(manifest, manager=manager, subresource=subresource)
+        return await taken(manifest, manager=manager)
 
-    world.apply = conflict  # type: ignore[method-assign]
+    world.replace_status = conflict  # type: ignore[method-assign]
     run(world)
-    world.apply = taken  # type: ignore[method-assign]
+    world.replace_status = taken  # type: ignore[method-assign]
     run(world, passes=3)
 
     assert stops(world) == {f"delete Pod/{LAST}": 1}

@@ -35,11 +35,11 @@ def record(world: World, used: set[tuple[str, str, str]]) -> World:
                 kind, name = first, arguments[2] if len(arguments) > 2 and method != "list" else ""
             else:
                 kind, name = first["kind"], first["metadata"]["name"]
-            what = resource(kind, options.get("subresource", ""))
+            what = resource(kind, "status" if method == "replace_status" else "")
             if method == "create":
                 name = ""  # a POST names nothing in its path: a rule with names does not allow it
             used.add((VERBS[method], what, name))
-            if method == "apply" and not options.get("subresource") and (kind, name) not in world.objects:
+            if method == "apply" and (kind, name) not in world.objects:
                 used.add(("create", what, name))
             return await call(*arguments, **options)
 

@@ -37,6 +37,10 @@ class Between:
         await self._wait()
         return await self.world.apply(manifest, **how)
 
+    async def replace_status(self, manifest: Manifest, **how: Any) -> Manifest:
+        await self._wait()
+        return await self.world.replace_status(manifest, **how)
+
     async def delete(self, *what: Any, **how: Any) -> None:
         await self._wait()
         await self.world.delete(*what, **how)
@@ -129,12 +133,13 @@ def test_the_record_remembers_who_keeps_a_cluster_whose_status_is_lost(kept: Wor
 class BeforeTheRecord(Between):
     """Somebody else writes the record right before this operator does, once."""
 
+    races = 0
     is_newer_left = False
 
     async def apply(self, manifest: Manifest, **how: Any) -> Manifest:
-        if (manifest["kind"], manifest["metadata"]["name"]) != RECORD or self.writes:
+        if (manifest["kind"], manifest["metadata"]["name"]) != RECORD or self.races:
             return await self.world.apply(manifest, **how)
-        self.writes += 1
+        self.races += 1
         live = self.world.objects[RECORD]
         self.world.put(live | {"data": live["data"] | {"note": "newer"}})
         try:
@@ -153,7 +158,7 @@ def test_a_record_that_somebody_else_wrote_meanwhile_is_not_written_over(kept: W
         passes(kept, kept.operator(owner=MINE, kube=line), 12)
 
     assert refused.value.is_conflict
-    assert (line.writes, line.is_newer_left) == (1, True)
+    assert (line.races, line.is_newer_left) == (1, True)
     passes(kept, kept.operator(owner=MINE, kube=line), 2)
 
 

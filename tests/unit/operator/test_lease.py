@@ -65,7 +65,10 @@ class Api:
     async def list(self, kind: str, namespace: str, selector: str = "", *, fields: str = "") -> list[Manifest]:
         raise AssertionError
 
-    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+    async def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
+        raise AssertionError
+
+    async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
         raise AssertionError
 
 

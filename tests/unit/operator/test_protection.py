@@ -34,15 +34,18 @@ class Kube:
         self.refuses: set[str] = set()
         self.budget: Manifest | None = None
 
-    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
-        return self._written(manifest, subresource)
+    async def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
+        return self._written(manifest)
+
+    async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
+        return self._written(manifest, "/status")
 
     async def create(self, manifest: Manifest) -> Manifest:
-        return self._written(manifest, "")
+        return self._written(manifest)
 
-    def _written(self, manifest: Manifest, subresource: str) -> Manifest:
+    def _written(self, manifest: Manifest, part: str = "") -> Manifest:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        self.asked.append(f"{kind}{f'/{subresource}' if subresource else ''} {name}")
+        self.asked.append(f"{kind}{part} {name}")
         if kind in self.refuses:
             raise REFUSED
         return self.budget if kind == "PodDisruptionBudget" and self.budget is not None else manifest

@@ -45,8 +45,8 @@ class Kube:
     applied: list[Manifest] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
 
-    async def apply(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
-        assert (manager, subresource) == (names.STATUS_MANAGER, "status")
+    async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
+        assert manager == names.STATUS_MANAGER
         if manifest["metadata"]["name"] in self.refused:
             raise KubeError("PATCH", 409, "the object has been modified")
         self.applied.append(manifest)

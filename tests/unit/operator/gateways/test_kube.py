@@ -76,7 +76,7 @@ def test_a_status_is_replaced_whole_over_the_version_that_was_read() -> None:
     async def written() -> None:
         async with serving(node, path="/api/v1/nodes/a/status", method="PATCH") as server:
             manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": "7"}}
-            await server.apply(manifest | {"status": {"phase": "b"}}, manager="ours", subresource="status")
+            await server.replace_status(manifest | {"status": {"phase": "b"}}, manager="ours")
 
     asyncio.run(written())
 

@@ -70,6 +70,7 @@ def decided(seen: Observation) -> Eviction:
 
 
 STORED = {"eviction": EvictionStatus(turn=turn())}
+OPENED = {"eviction": EvictionStatus(turn=turn(is_open=True))}
 REFUSING = {"first": {"state": State.READ_ONLY, "read_only": True, "has_turn": True}}
 
 
@@ -118,11 +119,11 @@ def test_a_bookie_that_flushed_and_refuses_writes_is_outside_of_the_budget_alone
 @pytest.mark.parametrize(
     "situation",
     [
-        seen(bookies(**REFUSING), status=STORED),  # nobody of this process heard that it flushed
-        seen(status=STORED, flushed=frozenset({"pod-1"})),  # it takes writes (again)
-        seen(bookies(**REFUSING), status=STORED, flushed=frozenset({"another-pod"})),
-        seen(writing_again(), status=STORED, flushed=frozenset({"pod-1"})),
-        seen(unannounced(), status=STORED, flushed=frozenset({"pod-1"})),
+        seen(bookies(**REFUSING), status=OPENED),  # nobody of this process heard that it flushed
+        seen(status=OPENED, flushed=frozenset({"pod-1"})),  # it takes writes (again)
+        seen(bookies(**REFUSING), status=OPENED, flushed=frozenset({"another-pod"})),
+        seen(writing_again(), status=OPENED, flushed=frozenset({"pod-1"})),
+        seen(unannounced(), status=OPENED, flushed=frozenset({"pod-1"})),
     ],
 )
 def test_without_proof_of_the_flush_it_flushes_again_and_stays_inside(situation: Observation) -> None:
@@ -130,6 +131,8 @@ def test_without_proof_of_the_flush_it_flushes_again_and_stays_inside(situation:
 
     assert (found.evictable, found.max_unavailable) == ("", 0)
     assert found.action == FlushBookie(FIRST, "pod-1", DOOR, 7)
+    assert found.status is not None
+    assert found.status.turn == turn(is_open=False), "nobody reads that the drain may come"
 
 
 def test_where_nobody_could_take_its_writes_it_goes_on_writing_until_it_is_evicted() -> None:
