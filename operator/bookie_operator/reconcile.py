@@ -160,14 +160,16 @@ class Reconciler:
         except SpecInvalid as error:
             await self._refuse(manifest, str(error))
             return REFUSED_MS
-        if conflict := await self._name_conflict(manifest, cluster):
-            await self._refuse(manifest, conflict, reason="NameConflict")
-            return REFUSED_MS
+        stored_id = cluster.status.instance_id
         with self._executor.failures.step("record", key.namespace, key.name) as step:
             try:
-                cluster, record_problem = await self._recalled(cluster)
+                cluster, has_record, record_problem = await self._recalled(cluster)
             except KubeError as error:
                 return await self._say_blind(cluster, step, error)
+        # Who has lived has its names already. A status alone does not say so: it may come from a backup, or be forged.
+        if not (stored_id and has_record) and (conflict := await self._name_conflict(manifest, cluster)):
+            await self._refuse(manifest, conflict, reason="NameConflict")
+            return REFUSED_MS
         cluster = cluster.as_of(self._now_ms())
         if await self._is_anothers(key, manifest, cluster.status.operator.owner):
             return REFUSED_MS
@@ -304,10 +306,7 @@ class Reconciler:
         return REFUSED_MS if told else None
 
     async def _name_conflict(self, manifest: Manifest, cluster: Cluster) -> str:
-        """Return why this cluster must not have its names; "" when it may. A cluster that has lived has them
-        already."""
-        if cluster.status.instance_id is not None:
-            return ""
+        """Return why this cluster must not have its names; "" when it may."""
         try:
             others = await self._kube.list(names.KIND, cluster.namespace)
             return collisions.find(manifest, others, await self._kube.list("PersistentVolumeClaim", cluster.namespace))
@@ -316,18 +315,18 @@ class Reconciler:
                 raise
             return ""  # the look that follows asks the same, and says that it cannot
 
-    async def _recalled(self, cluster: Cluster) -> tuple[Cluster, str]:
-        """Return `cluster` with its status completed from the record; and why the record could not be used, or "".
-        Raises KubeError: who keeps the cluster stands there too."""
+    async def _recalled(self, cluster: Cluster) -> tuple[Cluster, bool, str]:
+        """Return `cluster` with its status completed from the record; whether a record is there; and why it could not
+        be used, or "". Raises KubeError: who keeps the cluster stands there too."""
         try:
             live = await self._kube.get("ConfigMap", cluster.namespace, names.record(cluster.name))
         except KubeForbidden as error:
-            return cluster, str(error)
+            return cluster, False, str(error)
         try:
             recalled = record.recall(cluster.status, live)
-            return replace(cluster, status=recalled, is_recalled=recalled != cluster.status), ""
         except BadInput as error:
-            return cluster, str(error)
+            return cluster, True, str(error)
+        return replace(cluster, status=recalled, is_recalled=recalled != cluster.status), live is not None, ""
 
     async def _refuse(self, manifest: Manifest, message: str, reason: str = "SpecInvalid") -> None:
         """Say in the status why the operator cannot use the spec, and change nothing else."""

@@ -59,6 +59,19 @@ def test_of_two_that_have_nothing_yet_only_the_older_one_begins() -> None:
     assert world.is_quiet()
 
 
+def test_a_status_from_elsewhere_gives_a_cluster_no_names(world: World) -> None:
+    with_younger(world)
+    younger = world.objects[("BookieCluster", YOUNGER)]
+    world.put(younger | {"status": {"observedGeneration": 1, "instanceId": "forged"}})
+    world.writes.clear()
+
+    stalled = passes(world, YOUNGER).condition("Stalled")
+
+    assert stalled is not None
+    assert stalled.reason == "NameConflict"
+    assert world.writes == [f"BookieCluster/{YOUNGER}/status"]
+
+
 def test_a_fleet_that_is_applied_again_has_its_names_before_one_that_was_refused(world: World) -> None:
     with_younger(world)
     passes(world, YOUNGER)
