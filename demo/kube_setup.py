@@ -62,7 +62,9 @@ def apply(manifest: Path) -> None:
 def apply_text(text: str) -> None:
     """Apply a manifest's text as `apply` does."""
     for image in (kube_images.BOOKIE_IMAGE, kube_images.SPARK_IMAGE, kube_images.ZOOKEEPER_IMAGE):
-        text = text.replace(f"image: {image}", f"image: {kube_load.name_in_cluster(image)}")
+        # Also where a variable names the image of pods that the pod itself makes (examples/audit-executors.yaml).
+        for key in ("image: ", 'value: "'):
+            text = text.replace(f"{key}{image}", f"{key}{kube_load.name_in_cluster(image)}")
     kube_tools.kubectl("apply", "--namespace", NAMESPACE, "-f", "-", text_in=text)
 
 
