@@ -16,13 +16,12 @@ from bookie.client.repair.evacuation import Evacuation
 from bookie.integrity.options import BOUND, SCAN
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.sim.cluster import SimCluster
-from model_story_support import PATIENT, append, has, is_fenced, power_cut, said, stored
+from model_story_support import BEHIND, PATIENT, append, has, is_fenced, lose, power_cut, said, stored
 from sim_support import on_cluster
 from story_support import story
 
 SEEDS = range(3)
 EITHER_FORM = pytest.mark.parametrize("phase_one", [SCAN, BOUND])
-BEHIND = (errors.LedgerFenced, errors.LedgerClosed)
 UNKNOWN = "UnknownLedgerState"
 
 
@@ -122,8 +121,7 @@ async def test_collector_keeps_fences_of_ledgers_that_name_the_bookie_no_more(cl
         cluster.partition("c1", machine)
     cluster.partition("c2", b0)
     assert (await c2(c2.client.open(writer.id))).last_entry == -1
-    cluster.bookies[b1].crash()
-    cluster.bookies[b1].wipe()
+    lose(cluster.bookies[b1])
     await c2(Evacuation(c2.client.shared, [BookieId(b1)]).move(writer.id))
     assert not stored(cluster, writer.id).names(BookieId(b1))
     cluster.bookies[b1].start()

@@ -16,12 +16,11 @@ from bookie.metadata import paths, serde
 from bookie.metadata.ledger import LedgerState
 from bookie.sim.cluster import ROOT, SimCluster
 from bookie.sim.node import ProcessEnd
-from model_story_support import PATIENT, append, has, is_fenced, stored, taken_by_one_alone, until
+from model_story_support import BEHIND, PATIENT, append, has, is_fenced, shown, stored, taken_by_one_alone, until
 from sim_support import on_cluster
 from story_support import story
 
 SEEDS = range(3)
-BEHIND = (errors.LedgerFenced, errors.LedgerClosed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -103,8 +102,7 @@ async def test_write_back_what_a_recovery_found_is_on_an_ack_quorum_before_it_co
     for other in others:
         cluster.partition(b0, other)
 
-    reader = await c2(c2.client.open(writer.id))
-    assert [bytes(entry.payload) for entry in await c2(reader.read(0, 0))] == [b"E0"]
+    assert await shown(c2, writer.id) == [b"E0"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -11,24 +11,19 @@ from typing import Any
 
 import pytest
 
+from accidents_support import replace_volumes
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId
 from bookie.base.units import NS_PER_MS
 from bookie.metadata.ledger import LedgerState
 from bookie.sim.cluster import SimCluster
 from bookie.sim.node import ProcessEnd
+from model_story_support import shown
 from sim_support import on_cluster
 from story_support import story
 
 QUIET: dict[str, Any] = {"explicit_lac_ms": 0, "request_timeout_ms": 8_000, "recovery_timeout_ms": 20_000}
 SEEDS = range(3)
-
-
-async def lose_volumes(cluster: SimCluster, name: str) -> None:
-    cluster.bookies[name].crash()
-    cluster.bookies[name].wipe()
-    cluster.bookies[name].start()
-    await cluster.until_ready(name)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -70,12 +65,11 @@ async def test_void_acks_the_word_of_a_replaced_bookie_does_not_count(cluster: S
     assert await appending == 0
     cluster.oracle.acknowledged(writer.id, EntryId(0), b"E0")
     c1.crash()
-    await lose_volumes(cluster, b1)
+    await replace_volumes(cluster, b1)
     cluster.heal()
     cluster.bookies[b0].start()
     await cluster.until_ready(b0)
-    reader = await judge(judge.client.open(writer.id))
-    assert [bytes(entry.payload) for entry in await judge(reader.read(0, reader.last_entry))] == [b"E0"]
+    assert await shown(judge, writer.id) == [b"E0"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -107,7 +101,7 @@ async def test_limbo_in_recovery_a_bookie_that_a_recovery_brought_in_never_denie
     assert metadata is not None
     assert metadata.state is LedgerState.IN_RECOVERY
     assert not metadata.names(BookieId(b3))
-    await lose_volumes(cluster, b3)
+    await replace_volumes(cluster, b3)
 
     assert await said_by_b3() in ("UnknownLedgerState", "E0")
     cluster.heal()

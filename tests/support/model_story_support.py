@@ -17,6 +17,8 @@ from bookie.sim.retirement import entry_store
 
 # Long enough for an add or a read to wait while the others act; and no explicit LAC tells a recovery of an entry.
 PATIENT: dict[str, Any] = {"explicit_lac_ms": 0, "request_timeout_ms": 20_000, "recovery_timeout_ms": 20_000}
+# What a writer hears whose ledger others have fenced, or ended.
+BEHIND = (errors.LedgerFenced, errors.LedgerClosed)
 # Less than a sync of the journal takes, which every fence and its answer wait for.
 _LOOK_NS = 300 * NS_PER_US
 
@@ -66,10 +68,22 @@ async def said(client: ClientNode, bookie: str, ledger_id: LedgerId) -> str:
         return type(error).__name__
 
 
+async def shown(client: ClientNode, ledger_id: LedgerId) -> list[bytes]:
+    """What a reader gets of a ledger that it opens by recovery."""
+    reader = await client(client.client.open(ledger_id))
+    return [bytes(entry.payload) for entry in await client(reader.read(0, reader.last_entry))]
+
+
 def stored(cluster: SimCluster, ledger_id: LedgerId) -> LedgerMetadata:
     metadata = cluster.metadata_of(ledger_id)
     assert metadata is not None
     return metadata
+
+
+def lose(bookie: BookieNode) -> None:
+    """End it, and empty its volumes."""
+    bookie.crash()
+    bookie.wipe()
 
 
 def power_cut(bookie: BookieNode) -> None:
