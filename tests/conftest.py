@@ -35,7 +35,8 @@ settings.register_profile(
 settings.load_profile("house")
 
 
-OF_OPERATOR = "tests/simulation/operator/"
+# Hundreds of lives each: of the operator, and of procedures whose metadata session ends at any of their changes.
+DRAWN = ("tests/simulation/operator/", "tests/simulation/test_expiry.py")
 TIDY = "tests/tidy/"
 
 
@@ -45,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="one in N of the slow simulations of the operator, drawn by the commit (SIM_SEED); the others are not run",
+        help="one in N of the slow simulations of the operator and of sessions that end, drawn by the commit (SIM_SEED)",
     )
     parser.addoption(
         "--share",
@@ -81,7 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     always = (TIDY, *changes_support.nearest()) if share > 1 else ()
 
     def is_drawn(item: pytest.Item) -> bool:
-        is_slow = item.nodeid.startswith(OF_OPERATOR) and item.get_closest_marker("slow")
+        is_slow = item.nodeid.startswith(DRAWN) and item.get_closest_marker("slow")
         if is_slow and not seeds_support.is_drawn(item.nodeid, slow_share, seed):
             return False
         return item.nodeid.startswith(always) or seeds_support.is_drawn(item.nodeid, share, seed)

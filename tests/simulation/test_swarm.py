@@ -17,7 +17,7 @@ import seeds_support
 from bookie.sim.run import SeedOutcome, run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
-SHORT, LONG = 5, 30
+SHORT, LONG = 5, 12
 RETIRING = DOUBLING = REPLICATING = CROWDED = VARIED = 3
 # Without a guard of BP-46 a lost entry showed in every second of these seeds (limbo), in every sixth (fence).
 HUNT = 60

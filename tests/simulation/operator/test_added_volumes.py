@@ -268,6 +268,7 @@ def test_a_bookie_leaves_while_volumes_are_added(fleet: World) -> None:
     assert len(having(fleet)) == 4
 
 
+@pytest.mark.slow
 def test_a_bookie_that_was_made_without_a_volume_that_it_has_gets_another_pod(fleet: World) -> None:
     """While a bookie of the pool leaves, its pods are made without; one that has the volume is held then."""
     fleet.edit(replicas=7)

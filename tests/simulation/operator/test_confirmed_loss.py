@@ -100,6 +100,7 @@ def test_a_volume_with_another_file_system_behind_its_claim_goes_the_same_way(bu
     check(busy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("volume", ["journal", "ledgers", "index"])
 def test_a_disk_that_does_not_answer_is_left_alone_until_a_person_says_that_it_is_lost(
     busy: World, volume: str

@@ -72,6 +72,7 @@ def test_a_fleet_without_a_claim_comes_into_service(fleet: World) -> None:
     assert "Claim" not in {word for one in fleet.status().bookies for word in one.seen_in}
 
 
+@pytest.mark.slow
 def test_a_new_image_moves_the_data_of_each_bookie_before_its_pod_ends(fleet: World) -> None:
     had = uids(fleet)
     fleet.edit(image="bookie:2")
@@ -120,6 +121,7 @@ def test_an_edit_that_is_taken_back_leaves_every_pod(fleet: World) -> None:
     check(fleet)
 
 
+@pytest.mark.slow
 def test_an_image_that_does_not_start_takes_one_bookie_and_correcting_it_is_enough(fleet: World) -> None:
     had, operator = uids(fleet), fleet.operator()
     fleet.edit(image=BROKEN_IMAGE)
@@ -147,6 +149,7 @@ def goes_back(world: World, operator: Reconciler, *, passes: int = PASSES) -> di
     return {name: found[name] for name, uid in uids(world).items() if had[name] != uid}
 
 
+@pytest.mark.slow
 def test_an_image_that_does_not_start_goes_back_by_itself(fleet: World) -> None:
     operator = fleet.operator()
     assert list(goes_back(fleet, operator)) == [FIRST], "nobody but the first was tried"
@@ -203,6 +206,7 @@ def crashes(world: World, name: str) -> None:
     world.settle()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_failure", ["Halt", "Rollback"])
 def test_one_that_served_unseen_keeps_its_pod_while_nobody_can_list_cookies(fleet: World, on_failure: str) -> None:
     """It began anew, no operator lived to see it serve, and then it crashes while the metadata store is away."""
@@ -230,6 +234,7 @@ def test_one_that_served_unseen_keeps_its_pod_while_nobody_can_list_cookies(flee
     assert uids(fleet)[FIRST] == crashed
 
 
+@pytest.mark.slow
 def test_the_last_bookie_of_a_roll_out_takes_the_spec_back_too(fleet: World) -> None:
     fleet.edit(rollout=ROLLBACK | {"maxSecondsPerBookie": 60})
     operator, had = fleet.operator(), uids(fleet)
@@ -301,6 +306,7 @@ def changed(world: World, had: "dict[str, str]") -> "set[str]":
     return {name for name in FLEET if now.get(name, had[name]) != had[name]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pace", [{"canary": {"count": 1, "soakSeconds": 3600}}, {"soakSeconds": 3600}])
 def test_an_edit_goes_from_bookie_to_bookie_as_slowly_as_a_roll_out_would(
     fleet: World, pace: "dict[str, object]"
@@ -321,6 +327,7 @@ def test_an_edit_goes_from_bookie_to_bookie_as_slowly_as_a_roll_out_would(
     check(fleet)
 
 
+@pytest.mark.slow
 def test_a_drained_node_waits_for_no_window_and_an_edit_does(fleet: World) -> None:
     """spec/operator.md#H1, H2: it is eight in the morning."""
     had, operator = uids(fleet), fleet.operator()
@@ -421,6 +428,7 @@ def mixed(mixed_once: World) -> World:
     return worlds.clone(mixed_once)
 
 
+@pytest.mark.slow
 def test_beside_claims_a_roll_out_stops_those_and_moves_these(mixed: World) -> None:
     had = uids(mixed)
     mixed.edit(image="bookie:2")
@@ -448,6 +456,7 @@ def test_nothing_is_up_to_date_while_the_last_of_them_moves(mixed: World) -> Non
     assert any("what they have goes with their pods" in one for one in told), told
 
 
+@pytest.mark.slow
 def test_an_edit_that_the_api_server_refuses_moves_nobody(mixed: World) -> None:
     had, operator = uids(mixed), mixed.operator()
     mixed.invalid = "Service"
@@ -461,6 +470,7 @@ def test_an_edit_that_the_api_server_refuses_moves_nobody(mixed: World) -> None:
     until_quiet(mixed, operator, done={*FLEET, *QUICK}, had=had)
 
 
+@pytest.mark.slow
 def test_a_drain_evicts_those_on_claims_alone_and_ends(mixed: World) -> None:
     operator, rng, evicted = mixed.operator(), random.Random(2), list[str]()
     mixed.add_node("other")

@@ -74,6 +74,7 @@ def test_with_halt_all_of_them_go_on_and_are_told_that_there_is_no_way_back(flee
     assert said(fleet, "Stalled")[0] == "False"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rollout", [HALT, ROLLBACK])
 def test_an_image_that_is_set_back_stops_nobody_who_has_written_what_it_cannot_read(
     fleet: World, rollout: dict[str, object]
@@ -160,6 +161,7 @@ def test_no_drain_takes_who_would_not_start_elsewhere_and_does_not_answer_for_a_
         assert not fleet.evict(PODS[0])
 
 
+@pytest.mark.slow
 def test_whose_pod_was_killed_meanwhile_says_by_name_what_brings_it_back(fleet: World) -> None:
     fleet.edit(image=NEXT)
     run(fleet)
@@ -185,6 +187,7 @@ def test_whose_pod_was_killed_meanwhile_says_by_name_what_brings_it_back(fleet: 
     assert (fleet.wrong, fleet.lost_entries()) == ([], [])
 
 
+@pytest.mark.slow
 def test_beside_a_replace_in_its_last_step_a_pod_that_was_killed_needs_the_image_that_reads_its_volumes(
     fleet: World,
 ) -> None:
@@ -327,6 +330,7 @@ def test_one_that_cannot_read_what_is_there_says_so_itself_and_goes_back(fleet: 
     assert said(fleet, "Stalled")[1] == "RolledBack"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ["roll-out", "drain"])
 def test_a_bookie_that_says_two_things_by_turns_is_flushed_more_and_more_seldom(fleet: World, work: str) -> None:
     """It costs its writers a flush and a change of ensembles each time, and nobody may have that for ever."""

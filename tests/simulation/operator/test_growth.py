@@ -428,6 +428,7 @@ def until_away(world: World, operator: Reconciler) -> str:
     raise AssertionError("no StatefulSet was ever made anew")
 
 
+@pytest.mark.slow
 def test_claims_of_a_bookie_that_left_hold_up_no_growth_of_others(world: World) -> None:
     operator, kept = world.operator(), "ledgers-ledgers-zone-a-1"
     leave(world, operator, replicas=3)
@@ -450,6 +451,7 @@ def test_claims_of_a_bookie_that_left_hold_up_no_growth_of_others(world: World) 
     assert said(world, "VolumesExpanding")[0] == "False"
 
 
+@pytest.mark.slow
 def test_a_zone_that_is_removed_while_its_stateful_set_is_away_leaves_by_proof(world: World) -> None:
     operator = world.operator()
     leave(world, operator, storage=world.spec()["storage"] | {"journalWriteData": True})

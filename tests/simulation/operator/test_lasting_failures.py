@@ -144,6 +144,7 @@ def test_two_reads_that_fail_with_a_good_one_between_them_are_no_failure_that_la
     assert told(world, "Stalled").status == "False"
 
 
+@pytest.mark.slow
 def test_a_pod_that_cannot_be_deleted_because_its_webhook_is_down_is_told(world: World) -> None:
     """Before, its bookie refused writes, pass after pass, and nothing said why."""
     operator = world.operator()
@@ -161,6 +162,7 @@ def test_a_pod_that_cannot_be_deleted_because_its_webhook_is_down_is_told(world:
     assert told(world, "UpToDate").status == "True"
 
 
+@pytest.mark.slow
 def test_a_claim_that_cannot_grow_because_its_webhook_is_down_is_told(world: World) -> None:
     operator = world.operator()
     passes(world, operator, 14)

@@ -281,6 +281,7 @@ def test_raised_while_the_node_of_a_drained_bookie_is_gone_its_state_goes(busy: 
     assert leaving(busy) is None
 
 
+@pytest.mark.slow
 def test_forgetting_goes_on_after_its_zone_went_and_its_cluster_was_applied_again(busy: World) -> None:
     operator = busy.operator()
     busy.edit(storage=busy.spec()["storage"] | {"journalWriteData": True})
@@ -445,6 +446,7 @@ def test_what_the_spec_says_of_a_drain_reaches_the_one_that_is_under_way(busy: W
     check(busy)
 
 
+@pytest.mark.slow
 def test_a_look_that_began_before_the_drain_or_before_the_first_look_ended_proves_nothing(busy: World) -> None:
     busy.look_age_ms = 10_000_000
     busy.edit(replicas=3)

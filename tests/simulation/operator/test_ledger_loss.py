@@ -60,6 +60,7 @@ def test_a_ledger_that_somebody_deleted_needs_no_end(world: World) -> None:
     assert "8" not in world.ledgers_ended
 
 
+@pytest.mark.slow
 def test_one_that_may_still_be_answered_is_asked_for_once_a_minute_and_holds_no_other(world: World) -> None:
     world.ledgers_refused["8"] = "bookie data.ledgers.zone-a.0 answers for this ledger"
     ask(world)

@@ -31,6 +31,7 @@ def waiting_for(world: World) -> str:
     return (found.waiting_for if found is not None else None) or ""
 
 
+@pytest.mark.slow
 def test_the_roll_out_goes_on_when_the_mark_is_worked_off(rolling: tuple[World, list[str]]) -> None:
     world, stops = rolling
     operator = world.operator()
@@ -44,6 +45,7 @@ def test_the_roll_out_goes_on_when_the_mark_is_worked_off(rolling: tuple[World, 
     assert stops == PODS
 
 
+@pytest.mark.slow
 def test_a_mark_that_nobody_works_off_holds_the_fleet_for_one_grace_and_no_longer(
     rolling: tuple[World, list[str]],
 ) -> None:
@@ -59,6 +61,7 @@ def test_a_mark_that_nobody_works_off_holds_the_fleet_for_one_grace_and_no_longe
     assert world.now_ms - began_ms > 60_000
 
 
+@pytest.mark.slow
 def test_a_new_mark_is_waited_for_although_an_old_one_was_long_enough(rolling: tuple[World, list[str]]) -> None:
     world, stops = rolling
     world.edit(rollout={"strategy": "Manual"}, repair={"peerGrace": "120s"})
@@ -78,6 +81,7 @@ def test_a_new_mark_is_waited_for_although_an_old_one_was_long_enough(rolling: t
     assert f"ledger {new - 1}: " not in waiting_for(world)
 
 
+@pytest.mark.slow
 def test_no_fleet_asks_more_than_once_a_minute(world: World) -> None:
     operator = world.operator()
     run(world, operator, passes=20)  # it is built
@@ -87,6 +91,7 @@ def test_no_fleet_asks_more_than_once_a_minute(world: World) -> None:
     assert len(world.marks_asked) in (1, 2), "in two and a half minutes"
 
 
+@pytest.mark.slow
 def test_a_look_that_takes_minutes_closes_the_gate_for_one_grace_and_no_longer(
     rolling: tuple[World, list[str]],
 ) -> None:

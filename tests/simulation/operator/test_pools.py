@@ -144,6 +144,7 @@ def test_one_pool_is_scaled_down_and_nobody_of_the_others_leaves(world: World) -
     assert len(names_of(world, "Pod", "zone")) == 4
 
 
+@pytest.mark.slow
 def test_a_pool_that_vanishes_from_the_spec_with_its_bookies_leaves_by_proof_too(world: World) -> None:
     """The API server refuses it; one that has not the rule, or a resource applied again, does not."""
     go_over(world, big(1), scaleDown=FAST)

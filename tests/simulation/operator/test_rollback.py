@@ -40,6 +40,7 @@ def told_behind(world: World) -> bool:
     return any(one.restart_for for one in world.status().bookies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "field"),
     [({"image": worlds.BROKEN_IMAGE}, "spec.image"), ({"config": BAD_CONFIG}, "spec.config.diskUsageThreshold")],
@@ -61,6 +62,7 @@ def test_what_does_not_start_goes_back_and_the_spec_stays(careful: World, change
     assert said(careful, "Ready")[0] == "True"
 
 
+@pytest.mark.slow
 def test_what_failed_is_never_tried_again_and_nothing_is_written(careful: World) -> None:
     careful.edit(image=worlds.BROKEN_IMAGE)
     operator = careful.operator()
@@ -94,6 +96,7 @@ def test_a_corrected_spec_goes_on_and_becomes_what_worked(careful: World) -> Non
     assert set(images(careful).values()) == {"bookie:right"}, "not further back than the last that worked"
 
 
+@pytest.mark.slow
 def test_bookies_that_came_first_go_back_one_by_one_behind_gates(careful: World) -> None:
     """The third bookie does not come back: the disk of its node cannot hold the image."""
     watcher, operator = Watcher(careful), careful.operator()
@@ -120,6 +123,7 @@ def break_container(world: World, pod: str) -> None:
     world.bookies = {address: one for address, one in world.bookies.items() if one.name != pod}
 
 
+@pytest.mark.slow
 def test_halt_is_the_default_and_tries_again_what_was_rolled_back(careful: World) -> None:
     careful.edit(image=worlds.BROKEN_IMAGE)
     run(careful, passes=2 * PASSES)
@@ -148,6 +152,7 @@ def test_where_nothing_is_known_to_have_worked_it_halts_and_says_so(world: World
     assert set(list(images(world).values())[1:]) == {GOOD_IMAGE}
 
 
+@pytest.mark.slow
 def test_a_status_that_somebody_deletes_does_not_bring_back_what_failed(careful: World) -> None:
     careful.edit(image=worlds.BROKEN_IMAGE)
     run(careful, passes=2 * PASSES)
@@ -172,6 +177,7 @@ def test_a_bookie_that_cannot_flush_is_no_proof_against_the_spec(careful: World)
     assert said(careful, "Stalled")[1] == "RolloutHalted"
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_lost_in_its_turn_is_no_proof_against_the_spec(careful: World) -> None:
     """It waits for a person's approval, for longer than a bookie may take to come back."""
     careful.edit(rollout=ROLLBACK | {"maxSecondsPerBookie": 60}, repair={"regeneration": "Manual"})

@@ -129,6 +129,7 @@ def test_an_edit_that_makes_the_same_pod_stops_nobody_and_the_next_goes_on_as_ev
     assert said(automatic, "UpToDate")[:2] == ("True", "Updated")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["ImagePullBackOff", "CrashLoopBackOff"])
 def test_what_does_not_start_halts_at_the_first_bookie_and_the_reverse_edit_is_enough(
     automatic: World, words: str
@@ -158,6 +159,7 @@ def test_what_does_not_start_halts_at_the_first_bookie_and_the_reverse_edit_is_e
     assert said(automatic, "Stalled")[0] == "False"
 
 
+@pytest.mark.slow
 def test_a_correction_goes_on_with_the_one_that_is_down_and_then_with_the_rest(automatic: World) -> None:
     watcher = Watcher(automatic)
     automatic.edit(image=worlds.BROKEN_IMAGE)
@@ -233,6 +235,7 @@ def test_a_deletion_that_is_refused_is_told_and_tried_again(
     assert said(automatic, "Stalled")[0] == "False"
 
 
+@pytest.mark.slow
 def test_a_gate_that_closes_while_a_bookie_flushes_keeps_its_pod(automatic: World) -> None:
     watcher = Watcher(automatic)
 
@@ -480,6 +483,7 @@ def departure(world: World, name: str) -> Departure | None:
     return entry.leaving.state if entry is not None and entry.leaving is not None else None
 
 
+@pytest.mark.slow
 def test_a_corrected_image_reaches_a_bookie_that_is_down_while_another_waits_to_leave(automatic: World) -> None:
     """The one that leaves waits for the end of the turn: the turn must not wait for the one that leaves."""
     automatic.edit(replicas=6, scaleDown={"proofInterval": "5s"})

@@ -1,4 +1,4 @@
-"""Each commit runs a share of the slow simulations of the operator: none is left out for ever, and no other test.
+"""Each commit runs a share of the slow lives of a fleet: none is left out for ever, and no other test.
 `make check` runs a share of all, and all that stands beside a change."""
 
 import os
@@ -11,7 +11,11 @@ import seeds_support
 
 ROOT = Path(__file__).parents[3]
 # With slow tests; and without.
-FILES = ("tests/simulation/operator/test_fencing.py", "tests/unit/base/test_errors.py")
+FILES = (
+    "tests/simulation/operator/test_fencing.py",
+    "tests/simulation/test_expiry.py",
+    "tests/unit/base/test_errors.py",
+)
 
 
 def test_a_share_is_one_in_so_many_and_each_name_has_its_turn() -> None:
