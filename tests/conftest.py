@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="one in N of the slow simulations of the operator and of sessions that end, drawn by the commit (SIM_SEED)",
+        help="one in N of the slow lives of a fleet, drawn by the commit (SIM_SEED); the others are not run",
     )
     parser.addoption(
         "--share",

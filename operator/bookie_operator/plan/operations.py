@@ -237,7 +237,12 @@ def _say(looked: Pass, operation: BookieOperation, turns: list[BookieOperation])
         return said if said[0] is OperationPhase.COMPLETE else refused
     paused = seen.cluster.spec.lifecycle.paused
     if operation in turns or (
-        not paused and (_own_hindrance(seen, looked.fleet, operation) or _is_on_its_way(operation, looked.bookie(spec)))
+        not paused
+        and (
+            _own_hindrance(seen, looked.fleet, operation)
+            or _is_on_its_way(operation, looked.bookie(spec))
+            or _names_nobody(looked, operation, spec)
+        )
     ):
         return _TYPES[spec.type](looked, operation, spec)
     if paused:
@@ -342,6 +347,13 @@ def _is_to_stop(operation: BookieOperation, one: Assessed) -> bool:
     if not one.case.is_desired or pod is None or pod.is_terminating or operation.status.pod_uid not in (None, pod.uid):
         return False
     return pod.created_ms <= operation.created_ms
+
+
+def _names_nobody(looked: Pass, operation: BookieOperation, spec: OperationSpec) -> bool:
+    """Return True for one that has not begun and would fail at its turn: nobody waits to hear that a name is wrong."""
+    one = looked.bookie(spec)
+    is_unknown = spec.target.bookie is not None and (one is None or not one.case.is_desired)
+    return is_unknown and operation.status.started_at is None
 
 
 def _unknown(looked: Pass, spec: OperationSpec) -> str:

@@ -221,6 +221,18 @@ def test_a_spec_that_cannot_be_used_fails_with_its_sentence() -> None:
     assert only(found) == (OperationPhase.FAILED, "spec.type: unheard of")
 
 
+def test_a_name_that_no_bookie_has_is_told_at_once_behind_any_other_operation() -> None:
+    first = make.operation(name="b", created_ms=make.NOW_MS - 2_000, bookie=SECOND)
+    second = make.operation(name="a", created_ms=make.NOW_MS - 1_000, bookie="ledgers-zone-a-9")
+
+    found = plan(second, first)
+    paused = plan(second, first, spec={"lifecycle": {"paused": True}})
+
+    assert said(found) == [("b", "Running"), ("a", "Failed")]
+    assert "asks for no bookie ledgers-zone-a-9; it asks for ledgers-zone-a-0" in found.operations[1].status.message
+    assert dict(said(paused))["a"] == "Queued", "nothing is decided meanwhile"
+
+
 def test_the_oldest_operation_has_its_turn_and_the_others_name_it() -> None:
     first = make.operation(name="b", created_ms=make.NOW_MS - 2_000, bookie=SECOND)
     second = make.operation(name="a", created_ms=make.NOW_MS - 1_000)
