@@ -3,6 +3,7 @@
 # of their time, go on beside the rest: beside the part that needs no clock and gives way to them, as far as they come.
 # That begins with what a cluster is made of (minutes, where nobody built it yet) and with the images. The attacker's ten
 # minutes are mostly waits as well, and come behind those tests: in a part of its own it would be what all wait for.
+# The cluster goes as soon as nobody needs it: at rest it takes a third of a core from all that follows.
 # The operator's death after every write of a heal waits seven minutes more, and is `make e2e`'s: tests/simulation has it.
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,7 +15,9 @@ told="$(mktemp)"
 # Whatever stops `prepare` stops the tests that want a cluster, too, and they say it again in their own words.
 attack=tests/integration/soak/test_attack.py
 setsid sh -c ".venv/bin/python tests/cluster/cluster.py prepare || true
-  held=0; $pytest tests/e2e --ignore=tests/e2e/test_operator_crash.py || held=\$?; $pytest $attack || held=\$?; exit \$held" >"$told" 2>&1 &
+  held=0; $pytest tests/e2e --ignore=tests/e2e/test_operator_crash.py || held=\$?
+  .venv/bin/python tests/cluster/cluster.py down || true
+  $pytest $attack || held=\$?; exit \$held" >"$told" 2>&1 &
 beside=$!
 ended() {
   kill -- "-$beside" 2>/dev/null || true
@@ -24,7 +27,7 @@ trap ended EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-nice -n 10 $pytest -n auto --slow-share=24 tests/tidy tests/unit tests/simulation
+nice -n 10 $pytest -n auto --slow-share=96 tests/tidy tests/unit tests/simulation
 # One worker more than there are cores: other processes are waited for much.
 $pytest -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder tests/integration tests/interop \
   --ignore=tests/interop/test_speed.py --ignore="$attack"

@@ -254,6 +254,7 @@ def test_new_bookies_come_while_volumes_are_added(fleet: World) -> None:
     assert len(having(fleet)) == 6
 
 
+@pytest.mark.slow
 def test_a_bookie_leaves_while_volumes_are_added(fleet: World) -> None:
     fleet.edit(replicas=5)
     run(fleet)
@@ -311,6 +312,7 @@ def test_a_bookie_that_cannot_be_asked_is_not_taken_for_empty_because_of_a_volum
     assert having(fleet) == []
 
 
+@pytest.mark.slow
 def test_a_bookie_that_lost_its_disks_before_its_turn_heals_and_gets_the_volumes(fleet: World) -> None:
     operator = fleet.operator()
     add(fleet)

@@ -169,6 +169,7 @@ def test_a_volume_that_came_back_is_none_of_what_was_confirmed(busy: World) -> N
     check(busy)
 
 
+@pytest.mark.slow
 def test_a_claim_that_may_not_be_deleted_keeps_the_pod_and_is_told(busy: World) -> None:
     wipe(busy, "ledgers")
     run(busy, 5)

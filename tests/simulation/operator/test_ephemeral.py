@@ -362,6 +362,7 @@ def test_a_drained_node_does_not_wait_for_an_edit_that_waits(fleet: World) -> No
     assert changed(fleet, had) == {last}
 
 
+@pytest.mark.slow
 def test_a_drained_node_does_not_wait_for_a_scale_down_that_waits(fleet: World) -> None:
     """The largest zone has the other node to itself; the window of the scale down is closed."""
     last, operator = FLEET[-1], fleet.operator()
@@ -437,6 +438,7 @@ def test_beside_claims_a_roll_out_stops_those_and_moves_these(mixed: World) -> N
     assert mixed.status().history == ()
 
 
+@pytest.mark.slow
 def test_nothing_is_up_to_date_while_the_last_of_them_moves(mixed: World) -> None:
     """`kubectl wait --for=condition=UpToDate` ended while that bookie drained, with its pod as it was."""
     had, operator = uids(mixed), mixed.operator()
@@ -490,6 +492,7 @@ def test_a_drain_evicts_those_on_claims_alone_and_ends(mixed: World) -> None:
     check(mixed)
 
 
+@pytest.mark.slow
 def test_their_pool_is_given_up_by_proof(mixed: World) -> None:
     operator = mixed.operator()
     mixed.edit(pools=ZONES)

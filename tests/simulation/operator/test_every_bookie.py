@@ -48,6 +48,7 @@ def test_a_bookie_hidden_by_reordered_zones_still_counts_when_it_loses_its_disks
     assert world.past_tolerance == []
 
 
+@pytest.mark.slow
 def test_a_resource_applied_again_with_fewer_bookies_has_all_of_them_until_the_others_left_by_proof() -> None:
     world = in_service()
 
@@ -99,6 +100,7 @@ def test_bookies_of_a_zone_that_is_gone_from_the_spec_are_orphans_and_count() ->
     assert "data.ledgers.zone-c.0" in stalled.message
 
 
+@pytest.mark.slow
 def test_bookies_of_a_stateful_set_that_somebody_scaled_leave_by_proof_and_none_goes_with_the_number() -> None:
     world = in_service(scaleDown={"proofInterval": "2s"})
     operator = world.operator()
@@ -297,6 +299,7 @@ async def tell(world: World, rng: random.Random) -> None:
     await world.run(operator, passes=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("comes_at", ["Spec", "Draining", "Retiring", "Forgetting"])
 def test_another_fleets_bookie_whose_id_is_the_name_of_our_pod_is_never_taken_for_ours(comes_at: str) -> None:
     """Fleets of other operators have the names of pods as ids; what is stored of a bookie is found by its name."""

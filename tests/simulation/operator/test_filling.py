@@ -82,6 +82,7 @@ def test_each_stop_finds_every_other_copy_of_what_was_written_meanwhile(filling:
     assert not [one for one in filling.writes if one.startswith("fill/")], "they fill their holes by themselves"
 
 
+@pytest.mark.slow
 def test_a_bookie_that_does_not_fill_by_itself_is_asked(filling: World) -> None:
     filling.bookie(PODS[3]).fill = FillStatus()
     judge = Judge(filling)

@@ -37,6 +37,7 @@ def all_serve(world: World) -> bool:
     return sorted(one.name for one in world.bookies.values() if one.state is State.SERVING) == PODS
 
 
+@pytest.mark.slow
 def test_with_rollback_the_first_bookie_is_the_only_one_that_has_no_way_back(fleet: World) -> None:
     watcher = Watcher(fleet)
 
@@ -98,6 +99,7 @@ def test_an_image_that_is_set_back_stops_nobody_who_has_written_what_it_cannot_r
     assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
 
 
+@pytest.mark.slow
 def test_whoever_has_written_what_the_older_release_cannot_read_gets_it_by_beginning_anew(fleet: World) -> None:
     """The way back that is left: its data goes to others first, and its volumes are new."""
     fleet.edit(image=NEXT)
@@ -116,6 +118,7 @@ def test_whoever_has_written_what_the_older_release_cannot_read_gets_it_by_begin
     assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_drain", ["ReadOnlyFirst", "Restart"])
 def test_whoever_would_not_start_elsewhere_keeps_nobody_else_on_a_drained_node(fleet: World, on_drain: str) -> None:
     fleet.edit(image=NEXT, disruption={"onDrain": on_drain})
@@ -243,6 +246,7 @@ def test_who_would_not_start_again_can_be_fenced_off_and_says_what_unfencing_it_
     assert (fleet.wrong, fleet.lost_entries()) == ([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("image", "words"), [(NEXT, "there is no way back"), (OLD, "it would not start")])
 def test_a_fleet_does_not_fall_asleep_to_wake_with_what_it_cannot_read_or_leave(
     fleet: World, image: str, words: str
@@ -269,6 +273,7 @@ def test_a_fleet_does_not_fall_asleep_to_wake_with_what_it_cannot_read_or_leave(
     assert all_serve(fleet)
 
 
+@pytest.mark.slow
 def test_what_goes_back_by_itself_leaves_those_where_they_are_that_cannot(fleet: World) -> None:
     """Two have the new format by their user's word; the third does not come back, and Rollback is set meanwhile."""
     watcher, operator = Watcher(fleet), fleet.operator()
@@ -317,6 +322,7 @@ def test_a_release_of_the_same_formats_is_rolled_out_as_ever(fleet: World) -> No
     assert said(fleet, "UpToDate")[:2] == ("True", "Updated")
 
 
+@pytest.mark.slow
 def test_one_that_cannot_read_what_is_there_says_so_itself_and_goes_back(fleet: World) -> None:
     """Nobody runs it yet, so nobody knows before: decision 0023."""
     watcher = Watcher(fleet)

@@ -474,6 +474,7 @@ def test_a_zone_that_is_removed_while_its_stateful_set_is_away_leaves_by_proof(w
     assert not world.wrong
 
 
+@pytest.mark.slow
 def test_no_stateful_set_goes_away_while_a_bookie_of_its_pool_leaves(world: World) -> None:
     operator = world.operator()
     world.write(50, random.Random(1))

@@ -457,6 +457,7 @@ def test_paused_neither_sleeps_nor_wakes(world: World) -> None:
     assert state(world) is HibernationState.HIBERNATED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("until", [Departure.RETIRING, Departure.FORGETTING, Departure.FORGOTTEN])
 def test_a_resource_that_comes_back_asleep_wakes_although_a_bookie_was_being_replaced(
     world: World, until: Departure

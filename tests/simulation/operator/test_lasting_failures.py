@@ -65,6 +65,7 @@ def test_beside_a_webhook_that_is_down_the_status_tells_what_else_becomes_of_the
     assert told(world, "Stalled").status == "False"
 
 
+@pytest.mark.slow
 def test_while_keys_cannot_be_read_the_status_says_so_and_what_else_becomes_of_the_fleet(world: World) -> None:
     """Before, each pass ended there, and the status said for hours that all was well."""
     operator = world.operator()
@@ -130,6 +131,7 @@ def test_what_cannot_be_read_for_long_makes_unknown_what_the_status_said(world: 
     assert world.is_quiet()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "Pod"])
 def test_two_reads_that_fail_with_a_good_one_between_them_are_no_failure_that_lasts(world: World, kind: str) -> None:
     operator = world.operator()

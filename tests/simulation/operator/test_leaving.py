@@ -132,6 +132,7 @@ def test_under_retain_the_claims_stay_and_say_that_their_bookie_left(busy: World
     assert sorted(marked) == [f"{volume}-{LAST}" for volume in ("index", "journal", "ledgers")]
 
 
+@pytest.mark.slow
 def test_when_it_is_done_nothing_is_written_any_more(busy: World) -> None:
     busy.edit(replicas=3)
     operator = busy.operator()
@@ -143,6 +144,7 @@ def test_when_it_is_done_nothing_is_written_any_more(busy: World) -> None:
     assert busy.writes == []
 
 
+@pytest.mark.slow
 def test_raised_over_kept_claims_the_operator_says_what_to_do_and_goes_on_when_they_are_gone(busy: World) -> None:
     busy.edit(replicas=3)
     operator = busy.operator()
@@ -164,6 +166,7 @@ def test_raised_over_kept_claims_the_operator_says_what_to_do_and_goes_on_when_t
     check(busy)
 
 
+@pytest.mark.slow
 def test_under_delete_the_claims_go_after_a_while_and_at_once_when_the_bookie_is_wanted_again(busy: World) -> None:
     storage = busy.spec()["storage"] | {"retention": {"onScaleDown": "Delete", "keepFor": "1h"}}
     busy.edit(replicas=3, storage=storage)
@@ -218,6 +221,7 @@ def test_raised_again_in_any_state_before_its_cookie_goes_it_stays_with_all_its_
     check(busy)
 
 
+@pytest.mark.slow
 def test_raised_while_a_peer_may_still_forget_it_nobody_comes_back_before_that_is_known(busy: World) -> None:
     busy.forget_problem = "the record is locked"
     operator = busy.operator()
@@ -349,6 +353,7 @@ def test_claims_of_a_new_bookie_stay_while_its_process_may_run_unreached(busy: W
     assert "without its kubelet's word" in (found.waiting_for or "")
 
 
+@pytest.mark.slow
 def test_a_bookie_that_began_just_before_it_was_taken_for_new_leaves_by_proof(busy: World) -> None:
     """Its pod starts between the look and the lower number, and takes an entry."""
     operator = busy.operator()
@@ -385,6 +390,7 @@ def test_a_record_that_nobody_can_read_stops_everything_before_the_proof(busy: W
     assert busy.bookie(LAST).is_draining
 
 
+@pytest.mark.slow
 def test_one_that_is_named_again_after_its_pod_went_comes_back_and_leaves_anew(busy: World) -> None:
     operator = busy.operator()
     busy.edit(replicas=3)
@@ -425,6 +431,7 @@ def test_a_fleet_that_is_too_small_keeps_its_bookie_and_says_so(busy: World) -> 
     assert busy.bookie(LAST).state is worlds.State.SERVING
 
 
+@pytest.mark.slow
 def test_what_the_spec_says_of_a_drain_reaches_the_one_that_is_under_way(busy: World) -> None:
     """Ledgers of dead writers never close: a drain that waits for them ends only when the edit reaches it."""
     busy.abandoned = 3
@@ -475,6 +482,7 @@ def test_a_look_that_began_before_the_drain_or_before_the_first_look_ended_prove
     check(busy)
 
 
+@pytest.mark.slow
 def test_a_heal_goes_first(busy: World) -> None:
     operator = busy.operator()
     busy.edit(replicas=3)

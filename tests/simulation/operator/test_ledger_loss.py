@@ -109,6 +109,7 @@ def test_a_status_that_somebody_lost_closes_nothing_twice(world: World) -> None:
     assert world.ledgers_ended == ended, "the record of who gave up what is the first one"
 
 
+@pytest.mark.slow
 def test_what_is_refused_slowly_starves_no_other_and_holds_no_pass_after_the_other(world: World) -> None:
     """Each attempt at a ledger takes 20 s: a recovery that runs into time-outs."""
     world.ledger_takes_ms = 20_000
@@ -122,6 +123,7 @@ def test_what_is_refused_slowly_starves_no_other_and_holds_no_pass_after_the_oth
     assert min(later - earlier for earlier, later in itertools.pairwise(at)) >= 40_000, "and a rest as long"
 
 
+@pytest.mark.slow
 def test_consent_ends_with_its_time_whatever_was_refused_until_then(world: World) -> None:
     world.ledgers_refused["8"] = "bookie data.ledgers.zone-b.0 answers for this ledger"
     ask(world, ledgers=["7", "8"])

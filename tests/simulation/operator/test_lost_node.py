@@ -218,6 +218,7 @@ def test_a_node_that_comes_back_between_two_deletions_keeps_what_is_left(world: 
     assert world.is_quiet(), world.status()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "refusal",
     [KubeForbidden("x", 403, "no right"), KubeError("x", 400, "a policy says no"), KubeError("x", 418, "no")],
@@ -242,6 +243,7 @@ def test_a_deletion_that_the_api_server_refuses_is_told_in_its_words(world: Worl
     assert world.is_quiet(), world.status()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("http_status", [409, 429, 503])
 def test_a_deletion_that_may_pass_by_itself_is_no_hindrance_yet(world: World, http_status: int) -> None:
     world.no_claim_deletion = KubeError("x", http_status, "later")

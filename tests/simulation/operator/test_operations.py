@@ -62,6 +62,7 @@ def hang(world: World, pod: str) -> None:
     world.put(world.objects[("Pod", pod)] | {"status": status})
 
 
+@pytest.mark.slow
 def test_two_that_are_down_on_one_revision_come_back_one_after_the_other_by_their_restarts(world: World) -> None:
     for pod in (FIRST, LAST):
         hang(world, pod)

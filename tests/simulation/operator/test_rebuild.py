@@ -74,6 +74,7 @@ def with_watch(world: World, operator: Reconciler, *, passes: int) -> "list[int]
     return away
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"storageClassName": "fast"}, {"size": "1000Mi"}])
 def test_every_bookie_gets_the_claims_of_the_spec_one_after_the_other_and_nothing_is_lost(
     busy: World, change: "dict[str, str]"

@@ -165,6 +165,7 @@ def test_a_status_that_somebody_deletes_does_not_bring_back_what_failed(careful:
     assert is_as_before(careful)
 
 
+@pytest.mark.slow
 def test_a_bookie_that_cannot_flush_is_no_proof_against_the_spec(careful: World) -> None:
     careful.bookie(PODS[0]).flush_problem = "a disk fails"
     careful.edit(image="bookie:next", rollout=ROLLBACK | {"maxSecondsPerBookie": 60})
@@ -199,6 +200,7 @@ def test_a_disk_that_is_lost_in_its_turn_is_no_proof_against_the_spec(careful: W
     assert said(careful, "Stalled")[1] != "RolloutHalted", "no spec brings its disk back"
 
 
+@pytest.mark.slow
 def test_a_leaving_bookie_whose_pod_has_no_node_is_no_proof_against_the_spec(careful: World) -> None:
     careful.edit(replicas=6, rollout=ROLLBACK | {"maxSecondsPerBookie": 60})
     operator = careful.operator()

@@ -51,6 +51,7 @@ def test_an_image_goes_through_the_fleet_zone_by_zone_each_flushed_and_proven_be
     assert automatic.events().count("BookieRolledOut") == len(PODS)
 
 
+@pytest.mark.slow
 def test_when_it_is_done_nothing_is_written_any_more(automatic: World) -> None:
     automatic.edit(image="bookie:next")
     operator = automatic.operator()
@@ -115,6 +116,7 @@ def test_what_reaches_no_pod_stops_nobody(automatic: World) -> None:
     assert uids(automatic) == before
 
 
+@pytest.mark.slow
 def test_an_edit_that_makes_the_same_pod_stops_nobody_and_the_next_goes_on_as_ever(automatic: World) -> None:
     before, watcher = uids(automatic), Watcher(automatic)
 
@@ -207,6 +209,7 @@ def test_a_bookie_that_cannot_flush_is_not_stopped(automatic: World) -> None:
     assert "a disk fails" in said(automatic, "UpToDate")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("refusal", "word", "reason"),
     [
@@ -325,6 +328,7 @@ def test_with_operator_status_and_record_gone_a_bookie_takes_writes_again_by_its
     assert automatic.bookie(PODS[0]).state is State.SERVING
 
 
+@pytest.mark.slow
 def test_a_loss_in_the_middle_is_healed_before_the_next_stop(automatic: World) -> None:
     watcher, rng = Watcher(automatic), random.Random(5)
     automatic.write(40, rng)
@@ -450,6 +454,7 @@ def test_two_clusters_in_one_metadata_store_never_stop_a_bookie_each(built: Worl
     assert [set(images(world).values()) for world in worlds_] == [{"bookie:next"}] * 2
 
 
+@pytest.mark.slow
 def test_two_operators_that_both_believe_to_lead_stop_one_bookie(automatic: World) -> None:
     watcher = Watcher(automatic)
     automatic.edit(image="bookie:next")
@@ -514,6 +519,7 @@ def test_a_corrected_image_reaches_a_bookie_that_is_down_while_another_waits_to_
     assert set(images(automatic).values()) == {"bookie:right"}
 
 
+@pytest.mark.slow
 def test_a_turn_does_not_close_the_gate_by_which_it_began(automatic: World) -> None:
     """One of five leaves: four take writes, three while one of them has its turn, and an ensemble has three."""
     automatic.edit(replicas=5)

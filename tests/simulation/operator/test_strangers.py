@@ -229,6 +229,7 @@ def _settings(world: World) -> list[str]:
     return [one["metadata"]["name"] for one in world.of_kind("ConfigMap") if "settings" in one["metadata"]["name"]]
 
 
+@pytest.mark.slow
 def test_while_another_s_object_has_a_child_s_name_nobody_is_stopped(world: World) -> None:
     del world.objects[("Service", "ledgers-bookies")]
     put(world, "Service", STRANGERS["Service"], MINE)
