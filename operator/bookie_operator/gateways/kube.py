@@ -176,38 +176,24 @@ class ApiServer:
         return [item | typed for item in answer.get("items") or ()]
 
     async def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
-        metadata = manifest["metadata"]
-        return _present(
-            await self._ask(
-                "PATCH",
-                manifest["kind"],
-                metadata.get("namespace", ""),
-                metadata["name"],
-                query={"fieldManager": manager, "force": "true"},
-                body=manifest,
-                content_type="application/apply-patch+yaml",
-            )
-        )
+        query = {"fieldManager": manager, "force": "true"}
+        return await self._write("PATCH", manifest, manifest, query=query, content_type="application/apply-patch+yaml")
 
     async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
-        metadata = manifest["metadata"]
         # Not applied: what another manager wrote into it would stay there, and be read as ours; half of it, of two
         # managers, fails as a null. Not PUT: that asks for the whole object.
+        version = manifest["metadata"]["resourceVersion"]
         whole = [
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/status", "value": manifest["status"]},
         ]
-        return _present(
-            await self._ask(
-                "PATCH",
-                manifest["kind"],
-                metadata.get("namespace", ""),
-                metadata["name"],
-                subresource="status",
-                query={"fieldManager": manager},
-                body=whole,
-                content_type="application/json-patch+json",
-            )
+        return await self._write(
+            "PATCH",
+            manifest,
+            whole,
+            subresource="status",
+            query={"fieldManager": manager},
+            content_type="application/json-patch+json",
         )
 
     async def create(self, manifest: Manifest) -> Manifest:
@@ -215,18 +201,10 @@ class ApiServer:
         return _present(await self._ask("POST", manifest["kind"], namespace, "", body=manifest))
 
     async def merge(self, manifest: Manifest) -> Manifest:
-        metadata, content_type = manifest["metadata"], "application/merge-patch+json"
-        namespace = metadata.get("namespace", "")
-        return _present(
-            await self._ask(
-                "PATCH", manifest["kind"], namespace, metadata["name"], body=manifest, content_type=content_type
-            )
-        )
+        return await self._write("PATCH", manifest, manifest, content_type="application/merge-patch+json")
 
     async def replace(self, manifest: Manifest) -> Manifest:
-        metadata = manifest["metadata"]
-        namespace = metadata.get("namespace", "")
-        return _present(await self._ask("PUT", manifest["kind"], namespace, metadata["name"], body=manifest))
+        return await self._write("PUT", manifest, manifest)
 
     async def delete(
         self, kind: str, namespace: str, name: str, *, uid: str, resource_version: str, is_orphaning: bool = False
@@ -238,6 +216,14 @@ class ApiServer:
             "preconditions": {"uid": uid, "resourceVersion": resource_version},
         }
         await self._ask("DELETE", kind, namespace, name, body=options, absent_is_none=True)
+
+    async def _write(
+        self, method: str, manifest: Manifest, body: Manifest | Sequence[Manifest], **how: Any
+    ) -> Manifest:
+        """Send `body` to the object that `manifest` names, and return that object as it is stored. `how`: as `_ask`."""
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        namespace = metadata.get("namespace", "")
+        return _present(await self._ask(method, kind, namespace, metadata["name"], body=body, **how))
 
     async def _ask(
         self,
