@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from accidents_support import replace_volumes, verify
+from accidents_support import lose, replace_volumes, verify
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.base.units import NS_PER_MS
@@ -16,7 +16,7 @@ from bookie.client.repair.evacuation import Evacuation
 from bookie.integrity.options import BOUND, SCAN
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.sim.cluster import SimCluster
-from model_story_support import BEHIND, PATIENT, append, has, is_fenced, lose, power_cut, said, stored
+from model_story_support import BEHIND, PATIENT, append, has, is_fenced, power_cut, said, stored
 from sim_support import on_cluster
 from story_support import story
 

@@ -9,12 +9,12 @@ import contextlib
 
 import pytest
 
-from accidents_support import replace_volumes, verify
+from accidents_support import lose, replace_volumes, verify
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.client.repair.evacuation import Evacuation
 from bookie.sim.cluster import SimCluster
-from model_story_support import PATIENT, append, lose, shown, stored
+from model_story_support import PATIENT, append, shown, stored
 from sim_support import on_cluster
 from story_support import story
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bookie.base import errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client import LedgerReader, LedgerWriter
-from bookie.sim.cluster import ClientNode, SimCluster
+from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
 
 # A writer that tells its LAC would save the entry of spec/bp46.md#T3 by another road; the accidents are about writers
 # that cannot.
@@ -44,10 +44,15 @@ async def read_up_to(cluster: SimCluster, client: ClientNode, reader: LedgerRead
     return [bytes(entry.payload) for entry in entries]
 
 
+def lose(bookie: BookieNode) -> None:
+    """End it, and empty its volumes."""
+    bookie.crash()
+    bookie.wipe()
+
+
 async def replace_volumes(cluster: SimCluster, name: str) -> None:
     """The bookie loses all its volumes and comes back by itself on empty ones."""
     bookie = cluster.bookies[name]
-    bookie.crash()
-    bookie.wipe()
+    lose(bookie)
     bookie.start()
     await cluster.until_ready(name)

@@ -80,12 +80,6 @@ def stored(cluster: SimCluster, ledger_id: LedgerId) -> LedgerMetadata:
     return metadata
 
 
-def lose(bookie: BookieNode) -> None:
-    """End it, and empty its volumes."""
-    bookie.crash()
-    bookie.wipe()
-
-
 def power_cut(bookie: BookieNode) -> None:
     """Cut its power; of what is not synced nothing reaches its disks."""
     for path, volume in bookie.node.image.volumes.items():
