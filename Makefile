@@ -17,7 +17,7 @@ install:  ## a .venv with everything
 demo: install  ## the main job before your eyes: a bookie loses its volumes and the fleet heals itself (CLUSTER=none|existing, KEEP=0)
 	@$(VENV)/python demo/demo.py
 
-test: install lint types contracts  ## everything, and one in 96 of the slow lives of a fleet, by lot, and no cluster afterwards; what CI runs
+test: install lint types contracts  ## everything, of the lives of a fleet one in 96 of the slow and one in three of the others, by lot, and no cluster afterwards; what CI runs
 	@tools/test.sh
 
 check: install format lint types contracts  ## what a newcomer runs all day: all tests beside a change, one in twenty of the other quick ones

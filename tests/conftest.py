@@ -37,6 +37,8 @@ settings.load_profile("house")
 
 # Hundreds of lives each: of the operator, and of procedures whose metadata session ends at any of their changes.
 DRAWN = ("tests/simulation/operator/", "tests/simulation/test_expiry.py")
+# Six hundred more lives, seconds each: a third of what all tests but the slow ones take.
+LIVES = "tests/simulation/operator/"
 TIDY = "tests/tidy/"
 
 
@@ -47,6 +49,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1,
         metavar="N",
         help="one in N of the slow lives of a fleet, drawn by the commit (SIM_SEED); the others are not run",
+    )
+    parser.addoption(
+        "--lives-share",
+        type=int,
+        default=1,
+        metavar="N",
+        help="one in N of the other lives under the operator, drawn like that",
     )
     parser.addoption(
         "--share",
@@ -73,17 +82,20 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Hundreds of whole lives of a fleet take longer than all other tests together: each commit runs others of them,
     and `make simulation SLOW=1` all. Thousands of quick tests take longer than somebody waits who changed one line."""
-    slow_share, share = (config.getoption(name) for name in ("--slow-share", "--share"))
-    if min(slow_share, share) < 1:
-        raise pytest.UsageError(f"--slow-share {slow_share} --share {share}: one in how many? Write numbers from 1 on")
-    if slow_share == share == 1:
+    shares = {name: config.getoption(name) for name in ("--slow-share", "--lives-share", "--share")}
+    slow_share, lives_share, share = shares.values()
+    for name, given in shares.items():
+        if given < 1:
+            raise pytest.UsageError(f"{name} {given}: one in how many? Write a number from 1 on")
+    if set(shares.values()) == {1}:
         return  # nothing to draw: no test of its own, and no mutant, pays for a look at the commit
     seed = seeds_support.base_seed()
     always = (TIDY, *changes_support.nearest()) if share > 1 else ()
 
     def is_drawn(item: pytest.Item) -> bool:
         is_slow = item.nodeid.startswith(DRAWN) and item.get_closest_marker("slow")
-        if is_slow and not seeds_support.is_drawn(item.nodeid, slow_share, seed):
+        of_these = slow_share if is_slow else lives_share if item.nodeid.startswith(LIVES) else 1
+        if not seeds_support.is_drawn(item.nodeid, of_these, seed):
             return False
         return item.nodeid.startswith(always) or seeds_support.is_drawn(item.nodeid, share, seed)
 

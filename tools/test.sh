@@ -4,6 +4,7 @@
 # That begins with what a cluster is made of (minutes, where nobody built it yet) and with the images. The attacker's ten
 # minutes are mostly waits as well, and come behind those tests: in a part of its own it would be what all wait for.
 # The cluster goes as soon as nobody needs it: at rest it takes a third of a core from all that follows.
+# Of the lives under the operator each commit runs others: one in 96 of the slow ones, one in three of the 600 others.
 # The operator's death after every write of a heal waits seven minutes more, and is `make e2e`'s: tests/simulation has it.
 set -eu
 cd "$(dirname "$0")/.."
@@ -27,7 +28,7 @@ trap ended EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-nice -n 10 $pytest -n auto --slow-share=96 tests/tidy tests/unit tests/simulation
+nice -n 10 $pytest -n auto --slow-share=96 --lives-share=3 tests/tidy tests/unit tests/simulation
 # One worker more than there are cores: other processes are waited for much.
 $pytest -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder tests/integration tests/interop \
   --ignore=tests/interop/test_speed.py --ignore="$attack"

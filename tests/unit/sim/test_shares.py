@@ -1,5 +1,5 @@
-"""Each commit runs a share of the slow lives of a fleet: none is left out for ever, and no other test.
-`make check` runs a share of all, and all that stands beside a change."""
+"""Each commit runs a share of the lives of a fleet, fewer of the slow ones: none is left out for ever, and no other
+test is. `make check` runs a share of all, and all that stands beside a change."""
 
 import os
 import subprocess
@@ -43,6 +43,14 @@ def test_only_slow_simulations_are_drawn() -> None:
 
     assert slow
     assert drawn == every - slow
+
+
+def test_of_the_quick_ones_only_lives_under_the_operator_are_drawn() -> None:
+    every, drawn = collected(), collected("--lives-share=1000000")
+    lives = {one for one in every if one.startswith("tests/simulation/operator/")} - collected("-m", "slow")
+
+    assert lives
+    assert drawn == every - lives
 
 
 def test_a_check_has_all_tidy_tests_and_else_what_was_drawn_or_stands_beside_a_change() -> None:
