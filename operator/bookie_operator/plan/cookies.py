@@ -64,11 +64,15 @@ def hindrances(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, sp
 
 
 def tell(seen: Observation, fleet: tuple[Assessed, ...], one: Assessed, operation: BookieOperation) -> Said:
-    """Return how far the operation is."""
+    """Return how far the operation is. It is done by itself alone: who has a cookie before the operation began was
+    judged by somebody else, or is not who was meant."""
     assert operation.spec is not None
-    report = one.case.report
+    report, stage = one.case.report, one.stage.value
     if one.evidence.digest and report is not None and report.cookie_present:
-        return OperationPhase.COMPLETE, f"{one.case.name} has its cookie, and is {one.stage.value}"
+        # CRASH: that it began is stored before the bookie is asked.
+        if operation.status.started_at is not None:
+            return OperationPhase.COMPLETE, f"{one.case.name} has its cookie again, and is {stage}"
+        return OperationPhase.QUEUED, f"nothing to do: {one.case.name} has its cookie, and is {stage}"
     if why := "; ".join(hindrances(seen, fleet, one, operation.spec)):
         return OperationPhase.QUEUED, f"not in force: {why}"
     hindrance = seen.hindrances.get(one.case.name)

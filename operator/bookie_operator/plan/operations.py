@@ -10,7 +10,7 @@ fleet shows it (spec/operator.md#U1):
                fit one evidence, which the new life of the bookie has no more; the grant and the history name the
                operation
     RestoreCookie
-               fits one evidence, and a bookie that has a cookie makes none
+               fits one evidence, and a bookie that has a cookie makes none; is done when one that began has it
     ConfirmLoss
                fits one evidence, which the pod that comes back has no more; is done when the claims of the first look
                are gone

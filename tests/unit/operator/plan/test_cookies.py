@@ -9,7 +9,7 @@ import pytest
 import operator_support as make
 from bookie.ports.admin import Contents, Member, State, Verdict
 from bookie_operator.evidence.facts import BookieCase
-from bookie_operator.model.operation import OperationPhase
+from bookie_operator.model.operation import OperationPhase, OperationStatus
 from bookie_operator.model.status import (
     BookieClusterStatus,
     BookieStatus,
@@ -53,7 +53,8 @@ def plan(case: BookieCase, *, evidence: str = "", **how: Any) -> FleetPlan:
     status = BookieClusterStatus(observed_generation=1, instance_id="instance", bookies=(known,), hibernation=asleep)
     bare = fleet.decide(make.observation((case, *others), status=status))
     digest = evidence or bare.fleet[0].evidence.digest or "0" * 32
-    asked = make.operation("cookie", type="RestoreCookie", evidence=digest, reason="its node was deleted by hand")
+    stored, why = how.pop("operation_status", None), "its node was deleted by hand"
+    asked = make.operation("cookie", status=stored, type="RestoreCookie", evidence=digest, reason=why)
     return fleet.decide(make.observation((case, *others), status=status, operations=(asked,), **how))
 
 
@@ -140,7 +141,18 @@ def test_nobody_is_asked_while_the_fleet_wakes_up() -> None:
     assert plan(held(), others={"has_turn": True}, hibernation=waking).cookies == ()
 
 
-def test_a_bookie_that_has_its_cookie_is_asked_for_nothing_and_the_operation_is_done() -> None:
-    found = plan(make.fleet()[0])
+def test_a_bookie_that_has_its_cookie_again_is_asked_for_nothing_and_the_operation_is_done() -> None:
+    begun = OperationStatus(phase=OperationPhase.RUNNING, started_at="2027-01-15T08:00:00Z")
+    found = plan(make.fleet()[0], operation_status=begun)
 
     assert (found.cookies, said(found)[0]) == ((), OperationPhase.COMPLETE)
+    assert "has its cookie again, and is Serving" in said(found)[1]
+
+
+def test_a_bookie_that_had_its_cookie_all_the_time_needs_nothing_and_nothing_was_done() -> None:
+    found = plan(make.fleet()[0])
+
+    assert (found.cookies, said(found)[0]) == ((), OperationPhase.QUEUED)
+    assert said(found)[1] == f"nothing to do: {FIRST} has its cookie, and is Serving"
+    late = plan(make.fleet()[0], now_ms=make.NOW_MS + 2 * 86_400_000)
+    assert said(late)[0] is OperationPhase.EXPIRED
