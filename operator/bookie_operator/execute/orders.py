@@ -116,10 +116,12 @@ class Orders:
                     operator_epoch=order.epoch,
                 )
             )
-            is_done = answer.is_done or answer.refused_reason == "missing"
+            is_missing = answer.refused_reason == "missing"
+            is_done = answer.is_done or is_missing
             logger.warning("namespace=%s action=%s done=%s said=%s", cluster.namespace, order, is_done, answer.text)
             took_ms = int((self._hand.loop_s() - began_s) * 1000)
-            known[order.operation_uid, order.ledger] = LedgerAnswer(is_done, answer.text, now_ms + took_ms, took_ms)
+            said = LedgerAnswer(is_done, answer.text, now_ms + took_ms, took_ms, is_missing)
+            known[order.operation_uid, order.ledger] = said
             self._hand.after_write(str(order))
 
     def _told(self, namespace: str, action: SetAside | RestoreCookie | ChangeSettings, answer: OrderAnswer) -> str:

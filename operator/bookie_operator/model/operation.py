@@ -126,7 +126,7 @@ class OperationSpec(Model):
 
 class EndedLedger(Model):
     id: LedgerNumber
-    said: str = Field(default="", max_length=256, description="The words of the bookie that closed it.")
+    said: str = Field(default="", max_length=256, description="The words of the bookie that was asked.")
 
 
 class OperationPhase(Enum):

@@ -27,6 +27,7 @@ from bookie_operator.plan.operation_queue import Said
 
 CAPABILITY = "ledger-loss"  # of bookies: they can be asked
 AGAIN_MS = 60_000
+NO_SUCH_LEDGER = "there is no such ledger"  # stored as what was said of it
 _SAID_MAX, _NAMED_MAX = 256, 8
 
 
@@ -74,30 +75,36 @@ def ended(seen: Observation, operation: BookieOperation) -> tuple[EndedLedger, .
     for ledger in operation.spec.target.ledgers:
         answer = seen.ledger_answers.get((operation.uid, ledger))
         if answer is not None and answer.is_done:
-            stored.setdefault(ledger, EndedLedger(id=ledger, said=answer.text[:_SAID_MAX]))
+            said = NO_SUCH_LEDGER if answer.is_missing else answer.text[:_SAID_MAX]
+            stored.setdefault(ledger, EndedLedger(id=ledger, said=said))
     return tuple(stored.values())
 
 
 def tell(seen: Observation, operation: BookieOperation) -> Said:
-    """Return how far the operation is."""
+    """Return how far the operation is. A ledger that is not there is done, and never told as one that was closed."""
     assert operation.spec is not None
     left, count = _left(seen, operation, operation.spec), len(operation.spec.target.ledgers)
+    missing = [one.id for one in ended(seen, operation) if one.said == NO_SUCH_LEDGER]
+    if len(missing) == count:
+        return OperationPhase.COMPLETE, f"nothing was given up: there is no ledger {_listed(missing)}"
+    absent = f" (there is no ledger {_listed(missing)})" if missing else ""
     if not left:
-        return (
-            OperationPhase.COMPLETE,
-            f"{count} ledgers are settled, or not there; status.ledgers has the words of each",
-        )
+        text = f"{count - len(missing)} of {count} ledgers are settled{absent}; status.ledgers has the words of each"
+        return OperationPhase.COMPLETE, text
     answers = [seen.ledger_answers.get((operation.uid, ledger)) for ledger in left]
     refused = next((one.text for one in answers if one is not None and one.text), "")
-    so_far = f"{count - len(left)} of {count} ledgers are closed. {refused}".rstrip()
+    so_far = f"{count - len(left) - len(missing)} of {count} ledgers are settled{absent}. {refused}".rstrip()
     if seen.now_ms >= operation.expires_ms:
-        text = (
-            f"not closed within {operation.spec.expires_after}: {', '.join(left[:_NAMED_MAX])}. Look anew, and create"
-        )
+        text = f"not settled within {operation.spec.expires_after}: {_listed(left)}. Look anew, and create"
         return OperationPhase.FAILED, f"{text} another operation. {so_far}"
     if why := "; ".join(hindrances(seen, operation, operation.spec)):
         return OperationPhase.QUEUED, f"not in force: {why}"
     return OperationPhase.RUNNING, so_far
+
+
+def _listed(ledgers: list[str]) -> str:
+    rest = len(ledgers) - _NAMED_MAX
+    return ", ".join(ledgers[:_NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _left(seen: Observation, operation: BookieOperation, spec: OperationSpec) -> list[str]:

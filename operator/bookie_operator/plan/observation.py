@@ -47,12 +47,14 @@ class Hindrance:
 
 @dataclass(frozen=True, slots=True)
 class LedgerAnswer:
-    """What a bookie said that was asked to end a ledger. `told_ms`: wall clock; `took_ms`: how long it took to say."""
+    """What a bookie said that was asked to end a ledger. `is_missing`: that there is none, which is done as well.
+    `told_ms`: wall clock; `took_ms`: how long it took to say."""
 
     is_done: bool
     text: str
     told_ms: int
     took_ms: int = 0
+    is_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ def test_a_ledger_that_somebody_deleted_needs_no_end(world: World) -> None:
 
     told = world.operation("burnt")
     assert told.phase is OperationPhase.COMPLETE, told
-    assert [one.said for one in told.ledgers if one.id == "8"] == ["there is no ledger 8"]
+    assert [one.said for one in told.ledgers if one.id == "8"] == ["there is no such ledger"]
+    assert told.message.startswith("5 of 6 ledgers are settled (there is no ledger 8);")
     assert [ledger for ledger, _ in world.ledgers_asked].count("8") == 1
     assert "8" not in world.ledgers_ended
 
@@ -68,7 +69,7 @@ def test_one_that_may_still_be_answered_is_asked_for_once_a_minute_and_holds_no_
 
     told = world.operation("burnt")
     assert (told.phase, [one.id for one in told.ledgers]) == (OperationPhase.RUNNING, [x for x in LEDGERS if x != "8"])
-    assert "5 of 6 ledgers are closed. bookie data.ledgers.zone-a.0 answers" in told.message
+    assert "5 of 6 ledgers are settled. bookie data.ledgers.zone-a.0 answers" in told.message
     at = [when for ledger, when in world.ledgers_asked if ledger == "8"]
     assert 2 <= len(at) <= 4
     assert min(later - earlier for earlier, later in itertools.pairwise(at)) >= 60_000

@@ -167,6 +167,7 @@ def test_what_was_said_of_a_ledger_is_kept_with_its_end_and_how_long_it_took(
 
     (known,) = one.ledger_answers(asked.observation.cluster).values()
     assert (known.is_done, known.text) == (is_done, answer.text)
+    assert known.is_missing is (answer.refused_reason == "missing")
     assert (known.told_ms, known.took_ms) == (asked.observation.now_ms + 20_000, 20_000)
 
 

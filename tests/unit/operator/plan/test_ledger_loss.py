@@ -96,7 +96,7 @@ def test_consent_ends_with_its_time() -> None:
     assert ledgers(seen(begun, now_ms=late_ms)) == []
     phase, text = ledger_loss.tell(seen(begun, now_ms=late_ms), begun)
     assert phase is OperationPhase.FAILED
-    assert "not closed within 24h: 7, 8." in text
+    assert "not settled within 24h: 7, 8." in text
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,33 @@ def test_what_is_ended_stays_so_with_its_first_words() -> None:
     )
 
     assert ledger_loss.ended(of, asked(stored)) == stored.ledgers
-    assert ledger_loss.tell(of, asked(stored))[1].startswith("1 of 2 ledgers are closed. xxx")
+    assert ledger_loss.tell(of, asked(stored))[1].startswith("1 of 2 ledgers are settled. xxx")
     done = seen(asked(stored), ledger_answers=answered("8", FRESH, is_done=True, text="y" * 999))
     assert [(one.id, len(one.said)) for one in ledger_loss.ended(done, asked(stored))] == [("7", 15), ("8", 256)]
     assert ledger_loss.tell(done, asked(stored))[0] is OperationPhase.COMPLETE
+
+
+def test_a_ledger_that_is_not_there_is_told_as_such_and_done() -> None:
+    absent = {(UID, "7"): LedgerAnswer(True, "ledger 7 does not exist", make.NOW_MS, is_missing=True)}
+    stored = OperationStatus(ledgers=ledger_loss.ended(seen(ledger_answers=absent), asked()))
+
+    assert ledger_loss.tell(seen(), asked(stored)) == (
+        OperationPhase.RUNNING,
+        "0 of 2 ledgers are settled (there is no ledger 7).",
+    )
+    done = seen(ledger_answers=answered("8", FRESH, is_done=True))
+    assert ledger_loss.tell(done, asked(stored)) == (
+        OperationPhase.COMPLETE,
+        "1 of 2 ledgers are settled (there is no ledger 7); status.ledgers has the words of each",
+    )
+    alone = asked(None, ledgers=["7"])
+    assert ledger_loss.tell(seen(alone, ledger_answers=absent), alone) == (
+        OperationPhase.COMPLETE,
+        "nothing was given up: there is no ledger 7",
+    )
+
+
+def test_of_many_ledgers_a_few_are_named_and_the_others_counted() -> None:
+    many = asked(None, ledgers=[str(number) for number in range(20)])
+
+    assert "0, 1, 2, 3, 4, 5, 6, 7 and 12 more. Look" in ledger_loss.tell(seen(many, now_ms=many.expires_ms), many)[1]
