@@ -5,7 +5,10 @@ its own log. A bookie that is not registered is judged as lost here, whatever th
 would follow. What became of it, as far as the metadata store can tell, is said beside (`quorum.whereabouts`).
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
@@ -24,6 +27,11 @@ from bookie.quorum import mending, whereabouts
 from bookie.quorum.mending import Holding, Mending, Standing
 from bookie.quorum.placement_check import Misplaced, PlacementCheck
 from bookie.quorum.whereabouts import Whereabouts
+
+_A = TypeVar("_A")
+_T = TypeVar("_T")
+_ASKED_AT_ONCE = 16  # reads of entries, or of nodes: as many as one look at a ledger has elsewhere (holdings.py)
+_PATHS_OF = (paths.incarnation, paths.cookie, paths.process, paths.position)
 
 
 @dataclass(slots=True)
@@ -65,7 +73,7 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     valid = {each: lease for each, lease in leases.items() if wall_ms < lease.until_ms}
     told = Explanation(ledger_id, metadata, mark, lock, found, standings, holdings, valid)
     made = await find(ledgers.store, ledgers.path(ledger_id)) if found.lost else None
-    told.whereabouts = {each: await _whereabouts(shared, made, each) for each in found.lost}
+    told.whereabouts = await _whereabouts(shared, made, found.lost)
     told.misplaced = PlacementCheck(shared.watcher.candidates(), shared.watcher.placed()).misplaced(metadata)
     if told.misplaced:
         whole = "no copy is missing; one" if outcome(told) is errors.Answer.POSITIVE else "a copy"
@@ -84,29 +92,42 @@ async def explain(shared: Shared, ledger_id: LedgerId) -> Explanation:
     return told
 
 
-async def _whereabouts(shared: Shared, made: Stored | None, bookie_id: BookieId) -> Whereabouts:
-    """Return what became of a bookie that is not registered. `made`: the ledger's record. Raises MetadataError."""
+async def _whereabouts(shared: Shared, made: Stored | None, lost: Sequence[BookieId]) -> dict[BookieId, Whereabouts]:
+    """Return what became of bookies that are not registered. `made`: the ledger's record. Raises MetadataError."""
     store, root = shared.ledgers.store, shared.ledgers.root
-    life, identity, sign, position = [
-        await find(store, path)
-        for path in (
-            paths.incarnation(root, bookie_id),
-            paths.cookie(root, bookie_id),
-            paths.process(root, bookie_id),
-            paths.position(root, bookie_id),
+    nodes = [path(root, each) for each in lost for path in _PATHS_OF]
+    stored = dict(zip(nodes, await _each_of(nodes, lambda path: find(store, path)), strict=True))
+    found = {}
+    for bookie_id in lost:
+        life, identity, sign, position = (stored[path(root, bookie_id)] for path in _PATHS_OF)
+        found[bookie_id] = whereabouts.judge(
+            identity, life, made, has_sign=sign is not None, has_position=position is not None
         )
-    ]
-    return whereabouts.judge(identity, life, made, has_sign=sign is not None, has_position=position is not None)
+    return found
+
+
+async def _each_of(asked: Sequence[_A], ask: Callable[[_A], Awaitable[_T]]) -> list[_T]:
+    """Return the answers in the order of `asked`; so many questions are under way at once, and no more."""
+    found: list[_T] = []
+    for start in range(0, len(asked), _ASKED_AT_ONCE):
+        found += await asyncio.gather(*map(ask, asked[start : start + _ASKED_AT_ONCE]))
+    return found
 
 
 async def _tell_of_fills(shared: Shared, told: Explanation) -> None:
+    write_sets = {each.first: told.metadata.write_set(each.first) for each in told.found.fills}
+    asked = [(bookie_id, first) for first, write_set in write_sets.items() for bookie_id in write_set]
+    problems = await _each_of(asked, lambda one: _problem_of(shared, told, *one))
+    found = dict(zip(asked, problems, strict=True))
     for each in told.found.fills:
-        held, said = await _who_has(shared, told.ledger_id, told.metadata, each.first)
+        answers = {bookie_id: found[bookie_id, each.first] for bookie_id in write_sets[each.first]}
+        held = [bookie_id for bookie_id, problem in answers.items() if not problem]
+        said = [f"{bookie_id}: {problem}" for bookie_id, problem in answers.items() if problem]
         ack = told.metadata.ack_quorum
         damaged = f" ({each.damaged} of them are there and damaged, and more may be)" if each.damaged else ""
         told.needs.append(
             f"bookie {each.bookie_id} lacks {each.count} entries{damaged}, the first is {each.first}; of its write set"
-            f" {', '.join(told.metadata.write_set(each.first))} (an ack quorum is {ack}) {_list(held)} it"
+            f" {', '.join(write_sets[each.first])} (an ack quorum is {ack}) {_list(held)} it"
         )
         if held:
             told.helps.append(f"a worker copies them to {each.bookie_id}, where it is; no metadata changes")
@@ -118,20 +139,14 @@ async def _tell_of_fills(shared: Shared, told: Explanation) -> None:
             )
 
 
-async def _who_has(
-    shared: Shared, ledger_id: LedgerId, metadata: LedgerMetadata, entry_id: EntryId
-) -> tuple[list[BookieId], list[str]]:
-    """Return who gives a good copy of the entry, and what the others of its write set said."""
-    held, said = [], []
-    for bookie_id in metadata.write_set(entry_id):
-        try:
-            body = await BookieClient(shared.pool).read(bookie_id, ledger_id, entry_id)
-            digest_of(metadata).open(body, ledger_id, entry_id)
-        except BookieError as error:
-            said.append(f"{bookie_id}: {error}")
-        else:
-            held.append(bookie_id)
-    return held, said
+async def _problem_of(shared: Shared, told: Explanation, bookie_id: BookieId, entry_id: EntryId) -> str:
+    """Return why the bookie gives no good copy of the entry; "" when it does."""
+    try:
+        body = await BookieClient(shared.pool).read(bookie_id, told.ledger_id, entry_id)
+        digest_of(told.metadata).open(body, told.ledger_id, entry_id)
+    except BookieError as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
 def _list(held: list[BookieId]) -> str:

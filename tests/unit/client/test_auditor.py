@@ -1,6 +1,8 @@
 """What the auditor counts, and `explain` tells, of ledgers that lie too close together (spec/metadata.md#M51)."""
 
 import asyncio
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -8,6 +10,7 @@ from bookie.base.errors import Status
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_S
 from bookie.client import Client
+from bookie.client.ledgers import LedgerStore
 from bookie.client.repair import explaining
 from bookie.client.repair.auditor import Auditor
 from bookie.client.repair.autorecovery import AutoRecovery
@@ -19,7 +22,7 @@ from bookie.metadata import paths, repair
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 from bookie.metadata.maintenance import MaintenanceLease
 from bookie.metadata.repair import Underreplicated
-from bookie.ports.metadata_store import find
+from bookie.ports.metadata_store import MetadataStore, Stored, find
 from bookie.wire import messages
 from client_support import MUTE, Fleet, tell
 from story_support import story
@@ -329,6 +332,58 @@ async def test_a_person_is_told_of_a_bookie_that_lists_all_and_does_not_let_it_b
 
         assert any("b0 lacks 1 entries (1 of them are there and damaged" in each for each in told.needs), told.needs
         assert any("b1 does not say what it holds" in each for each in told.needs), told.needs
+
+
+class Counting:
+    """A metadata store that notes how many of its nodes are read at once."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store, self._now, self.most = store, 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, path: str) -> Stored:
+        self._now += 1
+        self.most = max(self.most, self._now)
+        try:
+            return await self._store.get(path)
+        finally:
+            self._now -= 1
+
+
+@story(tell)
+async def test_a_person_waits_for_the_slowest_bookie_and_not_for_one_after_the_other(fleet: Fleet) -> None:
+    """Nobody lists entry 9, and nobody answers for it: each of three reads takes five seconds, once."""
+    async with fleet.client() as client:
+        ledger_id = await ten_entries(fleet, client)
+        for bookie in fleet.bookies:
+            bookie.listed = [(0, 8)]
+            bookie.script = lambda request: (
+                MUTE if isinstance(request, messages.ReadRequest) and request.entry_id == 9 else None
+            )
+        began_ns = fleet.machine.loop.now_ns
+
+        told = await explaining.explain(client.shared, ledger_id)
+
+        assert len(told.found.fills) == 3
+        assert all("nobody has it" in each for each in told.needs), told.needs
+        assert fleet.machine.loop.now_ns - began_ns < 6 * NS_PER_S
+        asked = [request for bookie in fleet.bookies for request in bookie.asked(messages.ReadRequest)]
+        assert [request.entry_id for request in asked].count(9) == 3, "of each bookie once"
+
+
+@story(tell)
+async def test_the_records_of_many_lost_bookies_are_read_together_and_sixteen_at_most(fleet: Fleet) -> None:
+    async with fleet.client() as client:
+        ledger_id = await with_ledger(client, 1, *(f"stranger{number}" for number in range(12)))
+        counting = Counting(client.shared.ledgers.store)
+        shared = replace(client.shared, ledgers=LedgerStore(cast(MetadataStore, counting), ROOT))
+
+        told = await explaining.explain(shared, ledger_id)
+
+        assert len(told.whereabouts) == 12
+        assert counting.most == 16
 
 
 @story(tell)
