@@ -188,6 +188,8 @@ async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: Le
     tally = replicas.Tally(owed)
     async for found in replicas.read(client, metadata, ledger_id, bookie_id, first, last, owed):
         tally.add(found)
+        if isinstance(found, NotGiven) and found.entry_id == ids.LAST_ENTRY and not owed and last is None:
+            return _tell_of_doubt(metadata, arguments, found)
         if isinstance(found, Entry):
             _print_entry(arguments, found)
         else:
@@ -203,6 +205,24 @@ async def _read_one(client: Client, arguments: argparse.Namespace, ledger_id: Le
     elif not tally.given and tally.outcome == output.WHOLE:
         output.tell(f"bookie {bookie_id} gave no entry of ledger {ledger_id} from entry {first} on")
     return output.EXIT_OF[tally.outcome]
+
+
+def _tell_of_doubt(metadata: LedgerMetadata, arguments: argparse.Namespace, highest: NotGiven) -> int:
+    """Say of a closed ledger that the bookie should hold none of it, and does not say whether it does; return the exit
+    code."""
+    last = metadata.last_entry
+    if last < 0:
+        why = "it is closed and has no entry"
+    elif arguments.first > last:
+        why = f"it is closed and ends at entry {last}"
+    else:
+        why = "those are other bookies', or declared lost"
+    output.tell(
+        f"{output.NOT_KNOWN}: bookie {arguments.bookie} should hold no entry of ledger {arguments.ledger} from entry"
+        f" {arguments.first} on: {why}. Whether it has one all the same it does not say ({highest.error}); `--last`"
+        " asks for each entry up to there"
+    )
+    return output.EXIT_OF[output.NOT_KNOWN]
 
 
 def _end_of(reader: LedgerReader) -> str:

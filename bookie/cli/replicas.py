@@ -98,7 +98,8 @@ async def read(
     It asks for them one by one, since an official bookie on DbLedgerStorage cannot list them; for its list only after
     ABSENT_MAX that it lacks in a row, for one stray entry may lie far beyond the others. A bookie that does not say
     which is its highest (a disk of it failed, or it is in limbo) is asked for what it should hold, `owed`, or up to
-    `last`; one that says a lower one than it should, for the owed ones behind it until it denies one.
+    `last`; of a closed ledger of which it should hold nothing, for nothing more. One that says a lower one than it
+    should, for the owed ones behind it until it denies one.
 
     Raises RequestTimedOut where there is no list, StorageFailed where that names what the bookie does not have, and the
     answer for the highest entry where nothing says how far to read.
@@ -121,13 +122,15 @@ async def read(
     end = end if last is None else EntryId(min(end, last))
     numbers: Iterator[int] = iter(range(first, end + 1))
     if isinstance(highest, NotGiven):
-        if not owed and last is None:
+        if not owed and last is None and not metadata.is_closed:
             output.tell(
                 f"bookie {bookie_id} does not say which is its highest entry of ledger {ledger_id}, and nothing else"
                 " says how far to read: name the entries (`--first`, `--last`)"
             )
             raise highest.error
         yield highest
+        if not owed and last is None:
+            return
         end = owed[-1].last if last is None else EntryId(last)
         numbers = entries_from(owed, EntryId(first)) if owed else iter(range(first, end + 1))
     absent, is_listed = 0, False

@@ -261,6 +261,32 @@ def test_of_a_ledger_without_an_end_only_what_was_named_is_asked_for(capsys: pyt
     assert read_of(Failed(is_closed=False), "--first", "3", "--last", "3") == 0
 
 
+@pytest.mark.parametrize(
+    ("last", "words", "why"),
+    [
+        (-1, [], "from entry 0 on: it is closed and has no entry."),
+        (4, ["--first", "5"], "from entry 5 on: it is closed and ends at entry 4."),
+    ],
+)
+def test_of_a_closed_ledger_of_which_it_should_hold_nothing_a_bookie_in_doubt_is_no_error_and_no_denial(
+    last: int, words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client: Any = Stray(last=last)
+
+    async def read(bookie_id: BookieId, ledger_id: LedgerId, entry_id: EntryId) -> bytes:
+        raise errors.UnknownLedgerState("it may have lost entries of this ledger")
+
+    client.read = read
+
+    assert read_of(client, *words) == 6
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"not known: bookie b0 should hold no entry of ledger 7 {why}" in err
+    assert "it does not say (it may have lost entries of this ledger)" in err
+    assert "gave no entry" not in err
+    assert read_of(client, "--first", "5", "--last", "6") == 6, "each is asked for, and none denied"
+
+
 def test_the_highest_entry_that_a_bookie_says_hides_none_that_it_is_in_doubt_of(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
