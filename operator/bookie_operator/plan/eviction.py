@@ -10,6 +10,7 @@ closes shuts the budget again and lets the bookie write; so does a node that is 
 Never here: a pod deleted. Whoever drains the node evicts it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bookie_operator.model.status import EvictionStatus, EvictionTurn
@@ -38,22 +39,23 @@ class Eviction:
 
 def decide(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
     """Return the budget of this pass, and whose turn it is to leave a drained node."""
-    if not is_read_only_first(seen, fleet):
-        return _as_restart(seen, fleet)
+    unfit = _unfit(seen, fleet)
+    if not _is_read_only_first(seen, unfit):
+        return _as_restart(seen, fleet, unfit)
     turn = _turn(seen, fleet)
     # Who must not be evicted with its data is drained and begun anew elsewhere (plan/ephemeral.py).
     candidates = [one for one in fleet if ephemeral.drained(one.case) and not ephemeral.holds_data(one)]
     if turn is not None:
         return _go_on(seen, fleet, turn, candidates)
-    chosen = _first(seen, fleet, candidates)
+    chosen = _first(candidates, unfit)
     if chosen is None:
-        return _kept(fleet, _unfit(seen, fleet))
+        return _kept(fleet, unfit)
     if closed := _closed(seen, fleet, chosen):
         return _told(None, candidates, closed)
     return _go_on(seen, fleet, _begun(seen, chosen), candidates)
 
 
-def is_read_only_first(seen: Observation, fleet: tuple[Assessed, ...]) -> bool:
+def _is_read_only_first(seen: Observation, unfit: Mapping[str, str]) -> bool:
     """Return True when the operator moves bookies off drained nodes. Without the right to read Nodes it sees none, and
     a paused one flushes nobody: evictions are then as with Restart, or no drain would ever end."""
     spec = seen.cluster.spec
@@ -61,7 +63,7 @@ def is_read_only_first(seen: Observation, fleet: tuple[Assessed, ...]) -> bool:
         return False
     # Beside bookies that no budget may let go (spec/operator.md#X11, Q21), the others go one by one.
     is_wanted = spec.disruption.on_drain == "ReadOnlyFirst" or spec.has_ephemeral
-    return is_wanted or bool(_unfit(seen, fleet))
+    return is_wanted or bool(unfit)
 
 
 def _unfit(seen: Observation, fleet: tuple[Assessed, ...]) -> dict[str, str]:
@@ -70,10 +72,9 @@ def _unfit(seen: Observation, fleet: tuple[Assessed, ...]) -> dict[str, str]:
     return {name: why for name, why in found.items() if why}
 
 
-def _first(seen: Observation, fleet: tuple[Assessed, ...], candidates: list[Assessed]) -> Assessed | None:
+def _first(candidates: list[Assessed], unfit: Mapping[str, str]) -> Assessed | None:
     """Return who leaves next; None: nobody is there. Who takes no writes is missed least; who would not start elsewhere
     comes last, and keeps nobody from leaving."""
-    unfit = _unfit(seen, fleet)
     return min(
         candidates,
         key=lambda one: (one.case.name in unfit, one.stage is not Stage.READ_ONLY, one.case.name),
@@ -214,26 +215,25 @@ def _has_spare(seen: Observation, fleet: tuple[Assessed, ...], leaving: Assessed
     return others >= seen.cluster.spec.quorum.ensemble_size
 
 
-def _as_restart(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
+def _as_restart(seen: Observation, fleet: tuple[Assessed, ...], unfit: Mapping[str, str]) -> Eviction:
     """Return the plain budget; and let a bookie write again whose turn was stored when the spec said ReadOnlyFirst."""
     turn = _turn(seen, fleet)
     one = _bookie(fleet, turn) if turn is not None else None
     if turn is None or one is None or not _is_given_back(one, turn):
-        return _next_of_node(seen, fleet) or _plain(seen, fleet)
+        return _next_of_node(seen, fleet, unfit) or _plain(seen, fleet, unfit)
     if rollout.refuses_writes(one, turn.pod_uid) is False:
-        return _plain(seen, fleet)
+        return _plain(seen, fleet, unfit)
     back = _back(turn, "evictions are as with onDrain: Restart")
     told = EvictionStatus(waiting_for="its turn is taken back", turn=back)
     return Eviction(0, status=told, action=_resume(seen, one))
 
 
-def _plain(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction:
+def _plain(seen: Observation, fleet: tuple[Assessed, ...], unfit: Mapping[str, str]) -> Eviction:
     """Return the plain budget: none while any of those whom it protects would not start elsewhere."""
-    unfit = _unfit(seen, fleet)
     return _kept(fleet, unfit) if unfit else Eviction(_budget(seen, fleet))
 
 
-def _kept(fleet: tuple[Assessed, ...], unfit: dict[str, str]) -> Eviction:
+def _kept(fleet: tuple[Assessed, ...], unfit: Mapping[str, str]) -> Eviction:
     """Return that nobody may be evicted, and why: one that would not start elsewhere. The next pass looks at nodes for
     it; it waits for its turn only where its node is drained."""
     if not unfit:
@@ -242,11 +242,11 @@ def _kept(fleet: tuple[Assessed, ...], unfit: dict[str, str]) -> Eviction:
     return Eviction(0, status=EvictionStatus(waiting=waiting, waiting_for=next(iter(unfit.values()))[:512]))
 
 
-def _next_of_node(seen: Observation, fleet: tuple[Assessed, ...]) -> Eviction | None:
+def _next_of_node(seen: Observation, fleet: tuple[Assessed, ...], unfit: Mapping[str, str]) -> Eviction | None:
     """Return the budget that lets one more bookie go from a node that others have left and wait for; None when the
     plain one holds. Kubernetes counts those that wait as unavailable, and would refuse every other pod."""
     candidates = [one for one in fleet if ephemeral.drained(one.case) and _waiting_beside(seen, fleet, one)]
-    chosen = _first(seen, fleet, candidates)
+    chosen = _first(candidates, unfit)
     is_forbidden = seen.cluster.spec.disruption.max_unavailable == 0
     if chosen is None or is_forbidden or _closed(seen, fleet, chosen):
         return None
