@@ -50,7 +50,7 @@ def deletions(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[DeleteChi
     """Return what is to be deleted in this pass."""
     found: list[DeleteChild] = []
     for operation, spec in operation_queue.of_type(seen, OperationType.CONFIRM_LOSS):
-        one = next((one for one in fleet if one.case.name == spec.target.bookie), None)
+        one = operation_queue.bookie_of(fleet, spec)
         if one is not None and _is_noted(operation, one) and not any(hindrances(seen, one, spec)):
             found += _of_bookie(operation, one)
     return tuple(found)

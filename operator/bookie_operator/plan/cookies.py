@@ -25,7 +25,7 @@ def orders(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[RestoreCooki
     """Return the orders to be given now, after the status is stored."""
     found = []
     for _, spec in operation_queue.of_type(seen, OperationType.RESTORE_COOKIE):
-        one = next((one for one in fleet if one.case.name == spec.target.bookie), None)
+        one = operation_queue.bookie_of(fleet, spec)
         if one is None or any(hindrances(seen, fleet, one, spec)):
             continue
         assert one.case.pod is not None

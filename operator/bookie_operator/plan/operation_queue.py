@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from bookie_operator.model.cluster import Cluster
 from bookie_operator.model.operation import BookieOperation, OperationPhase, OperationSpec, OperationType
 from bookie_operator.plan.observation import Observation
+from bookie_operator.plan.stages import Assessed
 
 TAKES_AWAY = (OperationType.RESTART, OperationType.FENCE, OperationType.REPLACE_VOLUME)
 
@@ -43,6 +44,12 @@ def to_take_away(seen: Observation) -> list[BookieOperation]:
 def of_type(seen: Observation, kind: OperationType) -> list[tuple[BookieOperation, OperationSpec]]:
     """Return those of `with_a_turn` that are of this type, with their specs."""
     return [(one, one.spec) for one in with_a_turn(seen) if one.spec is not None and one.spec.type is kind]
+
+
+def bookie_of(fleet: Iterable[Assessed], spec: OperationSpec | None) -> Assessed | None:
+    """Return the bookie that an operation is about; None when there is none of that name, or it names none."""
+    wanted = spec.target.bookie if spec is not None else None
+    return next((one for one in fleet if one.case.name == wanted), None)
 
 
 def _able(seen: Observation) -> list[BookieOperation]:

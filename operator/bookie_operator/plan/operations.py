@@ -86,9 +86,6 @@ class Pass:
     rolled: Rollout
     closed: Mapping[str, tuple[ClosedGate, ...]]  # by bookie, of those that wait for a grant
 
-    def bookie(self, spec: OperationSpec) -> Assessed | None:
-        return next((one for one in self.fleet if one.case.name == spec.target.bookie), None)
-
 
 _Tell = Callable[[Pass, BookieOperation, OperationSpec], Said]
 
@@ -108,7 +105,7 @@ def with_turn(seen: Observation, fleet: tuple[Assessed, ...]) -> Observation:
 def _own_hindrance(seen: Observation, fleet: tuple[Assessed, ...], operation: BookieOperation) -> str:
     """Return what about its own bookie keeps an operation that takes it away from beginning; "" when nothing does, and
     when it has begun."""
-    one = _bookie_of(fleet, operation)
+    one = operation_queue.bookie_of(fleet, operation.spec)
     if one is None or not one.case.is_desired or operation.spec is None:
         return ""
     if operation.spec.type is OperationType.RESTART and _is_to_stop(operation, one):
@@ -122,7 +119,7 @@ def _own_hindrance(seen: Observation, fleet: tuple[Assessed, ...], operation: Bo
 
 
 def _rank(seen: Observation, fleet: tuple[Assessed, ...], operation: BookieOperation) -> int:
-    one, has_begun = _bookie_of(fleet, operation), operation.status.started_at is not None
+    one, has_begun = operation_queue.bookie_of(fleet, operation.spec), operation.status.started_at is not None
     if _is_on_its_way(operation, one) and not _is_late(seen, operation):
         return 0
     is_restart = operation.spec is not None and operation.spec.type is OperationType.RESTART
@@ -151,11 +148,6 @@ def _is_to_end(operation: BookieOperation, one: Assessed) -> bool:
     return _is_to_stop(operation, one)
 
 
-def _bookie_of(fleet: tuple[Assessed, ...], operation: BookieOperation) -> Assessed | None:
-    wanted = operation.spec.target.bookie if operation.spec is not None else None
-    return next((one for one in fleet if one.case.name == wanted), None)
-
-
 def restart(seen: Observation, fleet: tuple[Assessed, ...]) -> str:
     """Return the bookie that the operation whose turn it is wants stopped; "" when none is asked for."""
     return _stopping(seen, fleet)[0]
@@ -171,7 +163,7 @@ def _stopping(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[str, Oper
     for operation in operation_queue.with_a_turn(seen):
         assert operation.spec is not None
         kind = operation.spec.type
-        one = next((one for one in fleet if one.case.name == operation.spec.target.bookie), None)
+        one = operation_queue.bookie_of(fleet, operation.spec)
         if one is None:
             continue
         if kind is OperationType.RESTART and _is_to_stop(operation, one):
@@ -192,7 +184,7 @@ def tell(
     out = []
     for operation in operation_queue.unfinished(seen):
         told = _told(operation, _say(looked, operation, turns), seen.now_ms)
-        one = looked.bookie(operation.spec) if operation.spec is not None else None
+        one = operation_queue.bookie_of(fleet, operation.spec)
         pod_uid = operation.status.pod_uid or (
             one.case.pod.uid if one is not None and one.case.pod is not None else None
         )
@@ -240,7 +232,7 @@ def _say(looked: Pass, operation: BookieOperation, turns: list[BookieOperation])
         not paused
         and (
             _own_hindrance(seen, looked.fleet, operation)
-            or _is_on_its_way(operation, looked.bookie(spec))
+            or _is_on_its_way(operation, operation_queue.bookie_of(looked.fleet, spec))
             or _names_nobody(looked, operation, spec)
         )
     ):
@@ -281,7 +273,7 @@ def _of_desired(tell: Callable[[Pass, BookieOperation, Assessed], Said]) -> _Tel
     """Return `tell` for operations of one bookie that the spec asks for; about any other the operation fails."""
 
     def told(looked: Pass, operation: BookieOperation, spec: OperationSpec) -> Said:
-        one = looked.bookie(spec)
+        one = operation_queue.bookie_of(looked.fleet, spec)
         if one is None or not one.case.is_desired:
             return OperationPhase.FAILED, _unknown(looked, spec)
         return tell(looked, operation, one)
@@ -319,7 +311,7 @@ def _tell_volume(looked: Pass, operation: BookieOperation, one: Assessed) -> Sai
 
 
 def _tell_retire(looked: Pass, operation: BookieOperation, spec: OperationSpec) -> Said:
-    one = looked.bookie(spec)
+    one = operation_queue.bookie_of(looked.fleet, spec)
     if one is not None and one.case.is_desired:
         return _tell_replace(looked, operation, one)
     # Who is merely not asked for any more (its StatefulSet was deleted by hand, say) did not leave.
@@ -351,7 +343,7 @@ def _is_to_stop(operation: BookieOperation, one: Assessed) -> bool:
 
 def _names_nobody(looked: Pass, operation: BookieOperation, spec: OperationSpec) -> bool:
     """Return True for one that has not begun and would fail at its turn: nobody waits to hear that a name is wrong."""
-    one = looked.bookie(spec)
+    one = operation_queue.bookie_of(looked.fleet, spec)
     is_unknown = spec.target.bookie is not None and (one is None or not one.case.is_desired)
     return is_unknown and operation.status.started_at is None
 
@@ -366,7 +358,7 @@ def _unknown(looked: Pass, spec: OperationSpec) -> str:
 
 
 def _tell_approval(looked: Pass, operation: BookieOperation, spec: OperationSpec) -> Said:
-    one = looked.bookie(spec)
+    one = operation_queue.bookie_of(looked.fleet, spec)
     if one is None:
         return OperationPhase.FAILED, _unknown(looked, spec)
     if approvals.has_begun(looked.seen, operation, one):

@@ -125,7 +125,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 def _wish(seen: Observation, fleet: tuple[Assessed, ...]) -> tuple[Assessed, VolumeCase] | None:
     for operation, spec in operation_queue.of_type(seen, OperationType.REPLACE_VOLUME):
-        one = next((one for one in fleet if one.case.name == spec.target.bookie), None)
+        one = operation_queue.bookie_of(fleet, spec)
         volume = volume_of(operation, one) if one is not None else None
         if one is not None and volume is not None and to_stop(seen, fleet, operation, one):
             return one, volume
