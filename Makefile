@@ -63,8 +63,8 @@ e2e: install  ## the operator, the charts and the image on a real Kubernetes, th
 fuzz: install  ## every reader of bytes that others wrote, under hostile ones (FUZZ_SECONDS=600, all together; SEED=)
 	@$(VENV)/python tests/fuzz/fuzz.py --seconds $(or $(FUZZ_SECONDS),600) $(if $(SEED),--seed $(SEED))
 
-soak: install  ## hostile clients, kill -9 of real bookies under load, also of Java's beside ours, every fault of a machine, the storage engine under power cuts (ROUNDS=200 MIXED=40 FAULTS=60 SEEDS=500 SEED=)
-	@$(VENV)/python tests/soak/soak.py --rounds $(or $(ROUNDS),200) --mixed $(or $(MIXED),40) --faults $(or $(FAULTS),60) --seeds $(or $(SEEDS),500) $(if $(SEED),--seed $(SEED))
+soak: install  ## hostile clients, kill -9 of real bookies under load, also of Java's beside ours, every fault of a machine, the storage engine under power cuts (ROUNDS=200 MIXED=40 FAULTS=60 SEEDS=500 SEED=, ONLY=faults for those alone)
+	@$(VENV)/python tests/soak/soak.py $(foreach one,$(ONLY),--only $(one)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MIXED),--mixed $(MIXED)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEED),--seed $(SEED))
 
 attack: install  ## a stateful attacker over every port of a living bookie, judged for safety and for cost (SECONDS_MAX=600 FRAMES= SEED=)
 	@$(VENV)/python tests/soak/attack.py --seconds $(or $(SECONDS_MAX),600) $(if $(FRAMES),--frames $(FRAMES)) $(if $(SEED),--seed $(SEED))

@@ -1,4 +1,4 @@
-"""Everything that is to go on for long: `soak.py [--connections N] [--rounds N] [--seeds N]`; `make soak`.
+"""Everything that is to go on for long: `soak.py [--only CAMPAIGN] [--rounds N] [--seeds N]`; `make soak`.
 
 hostile clients   a bookie meets thousands of idle, cut and slow connections; they must cost it little
 kills             writers note every acknowledged entry in a log of their own; each round kills one of four bookies with
@@ -11,10 +11,9 @@ chaos             the same writers before bookies on machines and disks of their
 storage engine    the engine alone under simulated kills and power cuts, seed after seed (`soak_storage`)
 
 One campaign that finds something does not keep the others from running. The last line sums up; exit code 1 if anything
-was found. 0 leaves a campaign out.
+was found. 0 leaves a campaign out; `--only` leaves out all others (`soak_arguments`).
 """
 
-import argparse
 import json
 import resource
 import sys
@@ -30,6 +29,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("", "tests/support", "tests/cl
 import chaos_support  # noqa: E402
 import hostile_support  # noqa: E402
 import local_support  # noqa: E402
+import soak_arguments  # noqa: E402
 import soak_support  # noqa: E402
 
 OFFICIAL = 2  # bookies of a mixed fleet that are Java's
@@ -99,15 +99,7 @@ def judged(name: str, campaign: Callable[[], Result]) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=200, help="kills")
-    parser.add_argument("--mixed", type=int, default=40, help="kills in a fleet with official bookies; needs Java")
-    parser.add_argument("--connections", type=int, default=10_000, help="idle hostile clients")
-    parser.add_argument("--faults", type=int, default=60, help="of the machines")
-    parser.add_argument("--seeds", type=int, default=500, help="of the storage engine")
-    parser.add_argument("--rate", type=float, default=300.0, help="entries per second")
-    parser.add_argument("--seed", type=int, default=None, help="default: the time")
-    arguments = parser.parse_args()
+    arguments = soak_arguments.parse(None, __doc__.splitlines()[0])
     seed = int(time.time()) if arguments.seed is None else arguments.seed
     print(f"seed {seed}", flush=True)
     began = time.monotonic()
