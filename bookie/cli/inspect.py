@@ -158,6 +158,11 @@ async def _entry_logs(world: World, arguments: argparse.Namespace) -> int:
         uses = {"ledgers": ledgers.get(log_id, 0), "writtenBytes": written.get(log_id, 0)}
         rows.append({"log": log_id, "sizeBytes": _size_of(path), **uses, "path": path})
     output.rows(arguments, rows, _LOG_COLUMNS)
+    if not rows:  # as of a new bookie, so no error
+        output.tell(
+            f"{arguments.directory} has no entry log: either nothing was flushed there yet (then it is in the journal),"
+            " or it is not one of ledgerDirectories"
+        )
     return 0
 
 

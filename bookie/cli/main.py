@@ -153,8 +153,10 @@ class _Parser(help_first.Parser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            flags = re.findall(r"--[\w-]+", self.format_usage())
-            like = difflib.get_close_matches(unknown[0].partition("=")[0], flags, n=1)
+            flags, word = re.findall(r"--[\w-]+", self.format_usage()), unknown[0].partition("=")[0]
+            # Of a word without dashes only one that misses nothing else was meant for a flag: "json", and not "soon".
+            like = difflib.get_close_matches(word, flags, n=1) if word.startswith("-") else []
+            like = like or [flag for flag in flags if flag == f"--{word}"]
             also = f"did you mean {like[0]}? " if like else ""
             raise errors.BadInput(
                 f"`{self.prog}` does not know {' '.join(unknown)}: {also}{self.prog} --help shows what there is"

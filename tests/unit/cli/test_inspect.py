@@ -109,3 +109,24 @@ def test_the_bytes_of_an_entry_begin_with_its_ledger_id_in_groups(capsys: pytest
     run(story)
 
     assert capsys.readouterr().out.startswith("00000000 00000007 00000000 00000000 ")
+
+
+@pytest.mark.parametrize("directory", ["/index", "/ledgers"])
+def test_of_a_directory_without_an_entry_log_it_is_told_what_it_may_be(
+    directory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty table says neither that nothing was flushed nor that this is the directory of an index."""
+
+    async def story(bench: Bench) -> None:
+        async def work(store: EntryStore) -> None:
+            await bench.put_all(store, 7, range(1))
+
+        await bench.life(work, end=ProcessEnd.KILL)
+        wanted = argparse.Namespace(directory=directory, index="/index", json=True)
+        assert await bench.node.do(inspect._entry_logs(bench.node.begin(), wanted)) == 0
+
+    run(story)
+
+    out, err = capsys.readouterr()
+    assert json.loads(out) == []
+    assert f"{directory} has no entry log: either nothing was flushed there yet" in err

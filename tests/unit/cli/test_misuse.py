@@ -113,6 +113,12 @@ def places(tmp_path: Path) -> dict[str, str]:
             "does not know --passwort=x: did you mean --password? bookie ledger",
         ),
         (["ledger", "show", "3", "4"], 2, "`bookie ledger show` does not know 4: bookie ledger show --help shows"),
+        (
+            ["ledger", "show", "3", "json"],
+            2,
+            "does not know json: did you mean --json? bookie ledger show --help shows",
+        ),
+        (["autorecovery", "delay", "soon"], 2, "`bookie autorecovery delay` does not know soon: bookie autorecovery"),
         (["ledger", "--deep", "show", "3"], 2, "`bookie ledger` does not know --deep: bookie ledger --help shows"),
         ([], 2, "`bookie`: the following arguments are required: COMMAND: bookie --help shows"),
         (["clustre"], 2, "`bookie` does not know clustre: did you mean cluster? bookie --help shows"),
