@@ -8,7 +8,7 @@ much, declares nothing: the entries stay owed. Rule: spec/metadata.md#M57.
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bookie.base import errors
@@ -68,22 +68,36 @@ def load(value: bytes) -> tuple[Act, ...]:
 
 def dump(acts: Sequence[Act]) -> bytes:
     """Return the note. Raises BadInput when it declares more than a record may."""
-    said = [
-        {
-            "by": each.by,
-            "reason": each.reason,
-            "atMs": each.at_ms,
-            "bookies": each.bookies,
-            "tool": each.tool,
-            "claims": each.claims,
-            "gone": each.gone,
-            "entries": list(_groups(each.runs)),
-        }
-        for each in acts
-    ]
+    return _dump(acts, [said(each) for each in acts])
+
+
+def added(value: bytes | None, act: Act, words: Mapping[str, object]) -> bytes:
+    """Return the note with one more act, whose `words` are `said(act)`, perhaps signed. Those before it stay as they
+    are, in every word: some may be signed. `value`: the note that stands; None, or one that declares nothing, begins
+    anew. Raises BadInput when it declares more than a record may."""
+    before = load(value) if value is not None else ()
+    kept = json.loads(value) if value is not None and before else []
+    return _dump((*before, act), [*kept, words])
+
+
+def said(act: Act) -> dict[str, object]:
+    """Return the act as the note has it: what JSON can say, in lists and not in tuples."""
+    return {
+        "by": act.by,
+        "reason": act.reason,
+        "atMs": act.at_ms,
+        "bookies": list(act.bookies),
+        "tool": act.tool,
+        "claims": list(act.claims),
+        "gone": list(act.gone),
+        "entries": [list(group) for group in _groups(act.runs)],
+    }
+
+
+def _dump(acts: Sequence[Act], words: Sequence[Mapping[str, object]]) -> bytes:
     if any(not _is_text(each.by + each.reason) for each in acts):
         raise errors.BadInput("who declares entries lost, or why, is not text (UTF-8): say it in other characters")
-    value = json.dumps(said, separators=(",", ":")).encode()
+    value = json.dumps(words, separators=(",", ":")).encode()
     if len(value) > _SIZE_MAX or load(value) != tuple(acts):
         raise errors.BadInput(
             f"the lost entries are {sum(len(each.runs) for each in acts)} runs, and {len(value)} bytes of a record:"

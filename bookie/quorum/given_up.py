@@ -14,6 +14,7 @@ from bookie.base import errors
 from bookie.base.errors import Answer, BookieError
 from bookie.base.ids import BookieId, EntryId
 from bookie.metadata import cookie
+from bookie.metadata.loss_signature import Seal
 from bookie.ports.metadata_store import Stored
 
 # Entries behind the end that are each looked for, and how far on, at distances that double, a stripe is.
@@ -26,7 +27,8 @@ class GivenUp:
     """`in_doubt`: they serve, and say that they may have lost entries of the ledger. `gone`: no process and no identity
     of theirs exists, so that none can ever answer. `sessions`: of the processes in doubt that were asked; another
     process of one of them may know more. `by`, `reason`: for the record. `tail`: what lies behind the first entry that
-    is given up is given up too. `claims`: what the person said where nothing proves it, for the record."""
+    is given up is given up too. `claims`: what the person said where nothing proves it, for the record. `seal`: signs
+    the record; None: it is not signed."""
 
     in_doubt: frozenset[BookieId]
     gone: frozenset[BookieId]
@@ -35,6 +37,7 @@ class GivenUp:
     reason: str = ""
     tail: bool = False
     claims: tuple[str, ...] = ()
+    seal: Seal | None = None
 
     def judged(self, bookie_id: BookieId, error: BookieError) -> BookieError:
         """Return what an answer without an entry counts as. Silence of a bookie that serves counts as ever: it might

@@ -40,7 +40,7 @@ repairs itself, so whoever cannot say what it holds is waited for; a writer is a
 *What is gone for good* a person gives up, by name and in writing: the end of a ledger that nobody can end
 (`accepting_loss`), and entries of a closed one that nobody has (`declaring_lost`). What may go wrong: whoever is given
 up comes back with its disks. So each is heard first, and must be gone, or must have begun anew, to the very last
-moment.
+moment. `reading_losses` tells what was given up, and who signed it.
 
 From the top: daemon -> auditor, replication_worker -> evacuation -> recovery, replica_copier, replication_lock. Auditor
 and worker share `membership` (who is lost), `holdings` (who holds what) and `marks` (the queue). `autorecovery` only

@@ -14,10 +14,11 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import LAST_ENTRY, BookieId, IdRange, LedgerId
 from bookie.base.text import one_line
 from bookie.client.net.bookies import BookieClient
-from bookie.client.repair import recovery, remains
+from bookie.client.repair import reading_losses, recovery, remains
 from bookie.client.shared import Shared
-from bookie.metadata import paths
+from bookie.metadata import loss_signature, paths
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.metadata.loss_signature import Seal, SigningKey
 from bookie.ports.metadata_store import Stored, find
 from bookie.quorum import given_up as rules
 from bookie.quorum.given_up import GivenUp, Hearing
@@ -45,8 +46,9 @@ async def plan(
     reason: str,
     after_crash: bool = False,
     tail: bool = False,
+    key: SigningKey | None = None,
 ) -> LossPlan:
-    """Ask about every named bookie; return what would be given up. Changes nothing.
+    """Ask about every named bookie; return what would be given up. Changes nothing. `key`: signs the record.
 
     Raises GrantRefused with every reason why not, LedgerMissing, MetadataError, BadInput without names or reason.
     """
@@ -68,7 +70,8 @@ async def plan(
     in_doubt = frozenset(bookies) - gone
     sessions = tuple((each, shared.watcher.session(each)) for each in sorted(in_doubt))
     claims = tuple(word for word, said in (("afterCrash", after_crash), ("tail", tail)) if said)
-    given_up = GivenUp(in_doubt, gone, sessions, by=by, reason=reason, tail=tail, claims=claims)
+    seal = await seal_of(shared, ledger_id, key)
+    given_up = GivenUp(in_doubt, gone, sessions, by=by, reason=reason, tail=tail, claims=claims, seal=seal)
     return LossPlan(ledger_id, metadata, version, given_up)
 
 
@@ -81,6 +84,14 @@ async def accept(shared: Shared, wanted: LossPlan) -> LedgerMetadata:
     await shared.ledgers.get_again(wanted.ledger_id, wanted.metadata)
     metadata, _ = await recovery.recover(shared, wanted.ledger_id, given_up=wanted.given_up)
     return metadata
+
+
+async def seal_of(shared: Shared, ledger_id: LedgerId, key: SigningKey | None) -> Seal | None:
+    """Return what signs a note in this ledger's record; None where nobody signs. Raises BadInput in a cluster without
+    an id: what is signed would be as good in any other one."""
+    if key is None:
+        return None
+    return Seal(key, await reading_losses.place_of(shared.ledgers, ledger_id))
 
 
 def record_of(metadata: LedgerMetadata) -> dict[str, object] | None:
@@ -96,6 +107,8 @@ def record_of(metadata: LedgerMetadata) -> dict[str, object] | None:
 def told(ledger_id: LedgerId, metadata: LedgerMetadata) -> str:
     """Return what became of a ledger, in a sentence: its end, and all that was ever given up of it."""
     record, acts = record_of(metadata), metadata.losses()
+    if record is not None:
+        record.pop(loss_signature.FIELD, None)  # who checks it asks for it (`ledger show`)
     said = [f"given up: {json.dumps(record, sort_keys=True)}"] if record else []
     said += [
         f"{each.count} entries declared lost by {one_line(each.by)} ({one_line(each.reason)}): {ranges(each.runs)}"

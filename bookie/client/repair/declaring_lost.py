@@ -26,6 +26,7 @@ from bookie.client.repair.holdings import Holdings
 from bookie.client.shared import Shared, digest_of
 from bookie.metadata import lost_entries
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.metadata.loss_signature import SigningKey
 from bookie.ports.metadata_store import find
 from bookie.quorum import given_up as rules
 from bookie.quorum import mending
@@ -75,10 +76,12 @@ async def plan(
     after_crash: bool = False,
     corrupt: bool = False,
     entries: Sequence[IdRange] = (),
+    key: SigningKey | None = None,
 ) -> LostPlan:
     """Find the entries that no bookie has, and hear every bookie that cannot deny one of them. Changes nothing.
 
     `entries`: look at these (their bytes may be bad on a bookie that lists them); else at those that nobody lists.
+    `key`: signs the note.
     Raises GrantRefused with every reason why not, LedgerMissing, MetadataError, BadInput.
     """
     if not bookies or not reason.strip():
@@ -109,7 +112,10 @@ async def plan(
     in_doubt = frozenset(look.doubts) - gone
     sessions = tuple((each, lives[each]) for each in sorted(in_doubt))
     claims = tuple(word for word, said in (("afterCrash", after_crash), ("corrupt", corrupt)) if said)
-    given_up = GivenUp(in_doubt, frozenset(look.doubts) & gone, sessions, by=by, reason=reason, claims=claims)
+    seal = await accepting_loss.seal_of(shared, ledger_id, key)
+    given_up = GivenUp(
+        in_doubt, frozenset(look.doubts) & gone, sessions, by=by, reason=reason, claims=claims, seal=seal
+    )
     return LostPlan(ledger_id, metadata, version, tuple(_without(lost, found)), found, given_up, look.said)
 
 
@@ -141,7 +147,10 @@ async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
         wanted.given_up.claims,
         tuple(sorted(wanted.given_up.gone)),
     )
-    note = lost_entries.dump((*wanted.metadata.losses(), act))
+    words, seal = lost_entries.said(act), wanted.given_up.seal
+    if seal is not None:
+        words = seal.signed(lost_entries.KEY, words, wanted.metadata)
+    note = lost_entries.added(dict(wanted.metadata.custom).get(lost_entries.KEY), act, words)
     changed = wanted.metadata.with_custom(lost_entries.KEY, note)
     try:
         await shared.ledgers.put(wanted.ledger_id, changed, wanted.version)
@@ -157,24 +166,30 @@ async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
 
 
 async def settle(
-    shared: Shared, ledger_id: LedgerId, bookies: Collection[BookieId], *, by: str, reason: str
+    shared: Shared,
+    ledger_id: LedgerId,
+    bookies: Collection[BookieId],
+    *,
+    by: str,
+    reason: str,
+    key: SigningKey | None = None,
 ) -> LedgerMetadata:
     """Decide the end of a ledger that has none (`accepting_loss`), then declare lost what it lacks; return its record.
 
     What is decided already is left as it is, so that this may be asked for again whatever became of the last answer.
     `bookies`: also such as this ledger does not name, which are no part of it: one loss has ledgers of several
-    ensembles. Raises what the two acts raise.
+    ensembles. `key`: signs what is written. Raises what the two acts raise.
     """
     metadata, _ = await shared.ledgers.get(ledger_id)
     named = [one for one in bookies if metadata.last_segment_names(one)]
     try:
-        ending = await accepting_loss.plan(shared, ledger_id, named or bookies, by=by, reason=reason)
+        ending = await accepting_loss.plan(shared, ledger_id, named or bookies, by=by, reason=reason, key=key)
     except errors.GrantRefused as error:
         if error.reason != accepting_loss.CLOSED:
             raise
     else:
         await accepting_loss.accept(shared, ending)
-    return await declare(shared, await plan(shared, ledger_id, bookies, by=by, reason=reason))
+    return await declare(shared, await plan(shared, ledger_id, bookies, by=by, reason=reason, key=key))
 
 
 def _refuse_too_much(ledger_id: LedgerId, lost: Sequence[IdRange], noted: int) -> None:

@@ -21,6 +21,7 @@ from bookie.client.shared import Shared, digest_of, schedule_of
 from bookie.client.write.acks_confirm import WriteBack
 from bookie.client.write.appender import Appender
 from bookie.client.write.ensemble_change import EnsembleChange
+from bookie.metadata import recorded_losses
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.quorum import ensemble
 from bookie.quorum import given_up as rules
@@ -37,7 +38,7 @@ _LENGTH_LOOKS_MAX = 64
 
 
 # In the custom metadata of a ledger that was closed after a person gave something up (spec/metadata.md#M49).
-GIVEN_UP_KEY = "bookie.accepted-loss"
+GIVEN_UP_KEY = recorded_losses.ENDED
 TOOL = f"bookie {bookie.__version__}"  # in the records of what people gave up
 
 
@@ -76,7 +77,7 @@ async def recover(
         # A process that begins says "unknown" too, before it knows what is on its disks: only of one that was
         # registered before and after, every "unknown" came from a bookie that has looked.
         await refuse_restarted(shared, given_up)
-        recovered = recovered.with_custom(GIVEN_UP_KEY, _record(shared, given_up, run))
+        recovered = recovered.with_custom(GIVEN_UP_KEY, _record(shared, given_up, run, length))
     return await _end(shared, ledger_id, metadata, version, recovered, end=run.machine.end, length=length)
 
 
@@ -95,10 +96,12 @@ async def refuse_restarted(shared: Shared, given_up: GivenUp) -> None:
         )
 
 
-def _record(shared: Shared, given_up: GivenUp, run: "_Attempt") -> bytes:
+def _record(shared: Shared, given_up: GivenUp, run: "_Attempt", length: int) -> bytes:
     """Return who gave up what, as JSON. `highest`: the highest entry that any bookie still told of; `claims`: what the
-    person said where nothing proves it; `gone`: of the bookies, those that were forgotten; `tool`: this program."""
-    facts = {
+    person said where nothing proves it; `gone`: of the bookies, those that were forgotten; `tool`: this program. Signed
+    for the ledger as it is once it is closed, where somebody signs."""
+    assert run.machine.end is not None
+    facts: dict[str, object] = {
         "bookies": sorted(given_up.in_doubt | given_up.gone),
         "gone": sorted(given_up.gone),
         "claims": given_up.claims,
@@ -110,6 +113,8 @@ def _record(shared: Shared, given_up: GivenUp, run: "_Attempt") -> bytes:
         "highest": run.highest,
         "lengthKnown": run.is_length_known,
     }
+    if given_up.seal is not None:
+        facts = given_up.seal.signed(GIVEN_UP_KEY, facts, run.metadata.closed(run.machine.end, length))
     return json.dumps(facts).encode()
 
 
