@@ -5,15 +5,19 @@ A ledger without an end is closed; of one that is closed, the entries that no bo
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId, EntryId, IdRange, LedgerId
-from bookie.cli import bookie_list, output, where, who
+from bookie.cli import bookie_list, output, security_settings, settings, where, who
 from bookie.client import Client
 from bookie.client.repair import accepting_loss, declaring_lost
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.quorum.given_up import GivenUp
+from bookie.runtime import loss_keys
 
+KEY_SETTING = "lossSigningKeyFile"
 _GIVEN = "somebody gives a good copy of each of these entries, or they were declared lost before"
 _LISTED = "the bookies list every entry; of entries whose listed copies are bad say which (`--entries`)"
 
@@ -29,6 +33,7 @@ def add_parser(verbs: Any) -> None:
         output.add_consent,
         run=run,
         judge=_judge,
+        key=None,
     )
     output.add_ledger(made)
     output.add_bookie(made, "--bookie", "give up what it held (may be repeated)", action="append", required=True)
@@ -48,6 +53,13 @@ def add_parser(verbs: Any) -> None:
         help="of a closed ledger: what the bookies list and cannot read is bad on their disks, as their scrub says",
     )
     made.add_argument(
+        "--sign-with",
+        type=Path,
+        metavar="FILE",
+        help="sign the note in the ledger's record with this private key (Ed25519, PEM, not encrypted; default: that of"
+        f" {KEY_SETTING}, if there is one)",
+    )
+    made.add_argument(
         "--entries",
         type=parse_range,
         action="append",
@@ -59,8 +71,13 @@ def add_parser(verbs: Any) -> None:
 
 
 def _judge(arguments: argparse.Namespace) -> None:
+    """Put the key, which a pipe gives only once, beside the arguments. Raises BadInput."""
     if not arguments.reason.strip():
         raise errors.BadInput("--reason says nothing: it stays in the ledger's record, for others")
+    if arguments.sign_with is not None:
+        arguments.key = loss_keys.signing_key(arguments.sign_with, "--sign-with")
+    else:
+        arguments.key = security_settings.loss_key(settings.load(arguments))
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -115,12 +132,14 @@ async def _end(
             reason=arguments.reason,
             after_crash=arguments.after_crash,
             tail=arguments.give_up_tail,
+            key=arguments.key,
         )
     named = ", ".join(sorted(wanted.given_up.in_doubt | wanted.given_up.gone))
     plan = [
         f"plan: close ledger {ledger_id} ({wanted.metadata.state.name}, bookies"
         f" {', '.join(wanted.metadata.last_segment.bookies)}) after the last entry that anybody still has",
         f"what only {named} held of it is given up for good; its writer, if there is one, is fenced off",
+        *_signing(wanted.given_up),
     ]
     if not output.consents(arguments, plan):
         return None
@@ -145,6 +164,7 @@ async def _declare(
             after_crash=arguments.after_crash,
             corrupt=arguments.corrupt,
             entries=entries,
+            key=arguments.key,
         )
     if not wanted.runs and not wanted.found:
         output.tell("nothing to declare: " + (_GIVEN if entries else _LISTED))
@@ -162,8 +182,14 @@ async def _declare(
             f" {wanted.metadata.last_entry}: {accepting_loss.ranges(wanted.runs)}",
             f"no bookie has them ({wanted.said}); its bookies then stop looking for them, and readers get"
             f' "no such entry"; all other entries stay',
+            *_signing(wanted.given_up),
         ]
     return await declaring_lost.declare(client.shared, wanted) if output.consents(arguments, plan) else None
+
+
+def _signing(given_up: GivenUp) -> list[str]:
+    """Return the line of the plan that says who signs; none where nobody does."""
+    return [] if given_up.seal is None else [f"the note of it is signed with key {given_up.seal.key.fingerprint}"]
 
 
 def parse_range(text: str) -> IdRange:

@@ -9,11 +9,11 @@ from typing import Any
 
 from bookie.base import errors, ids
 from bookie.base.ids import BookieId, LedgerId
-from bookie.cli import accepted_loss, bookie_list, output, replicas, stdin_lines, where
+from bookie.cli import accepted_loss, bookie_list, losses, output, replicas, stdin_lines, where
 from bookie.cli.replicas import NotGiven
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.client import arguments as checks
-from bookie.client.repair import accepting_loss
+from bookie.client.repair import accepting_loss, reading_losses
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.quorum.schedule import Schedule
 
@@ -44,7 +44,8 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     read.add_argument("--follow", action="store_true", help="wait for new entries until the ledger is closed")
     output.add_bookie(read, "--bookie", "read only the copies of this bookie; recover nothing")
     read.set_defaults(judge=_judge_read)
-    _verb(verbs, "show", "show a ledger's metadata", _show, ledger=True)
+    show = _verb(verbs, "show", "show a ledger's metadata", _show, ledger=True)
+    losses.add_trusted(show)
     listing = _verb(verbs, "list", "list the ids of all ledgers", _list)
     output.add_bookie(listing, "--naming", "list only ledgers that have this bookie in an ensemble")
     recover = _verb(
@@ -58,6 +59,7 @@ def add_verbs(noun: argparse.ArgumentParser) -> None:
     delete = _verb(verbs, "delete", "delete a ledger for good", _delete, ledger=True)
     output.add_consent(delete)
     accepted_loss.add_parser(verbs)
+    losses.add_parser(verbs)
     check = _verb(
         verbs, "check", "look whether each bookie has its copies of a closed ledger's entries", _check, ledger=True
     )
@@ -253,9 +255,14 @@ async def _open(client: Client, arguments: argparse.Namespace, *, ends_it: bool)
         return await opened(arguments.ledger, password or b"", administrative=password is None)
 
 
-async def _show(client: Client, arguments: argparse.Namespace) -> None:
-    facts = facts_of(arguments.ledger, await client.metadata(arguments.ledger))
-    output.say(arguments, facts, _text_of(facts))
+async def _show(client: Client, arguments: argparse.Namespace) -> int:
+    """Exit code 1: with --trusted, something of it was given up, and no trusted key signed that."""
+    ledger_id: LedgerId = arguments.ledger
+    facts = facts_of(ledger_id, await client.metadata(ledger_id))
+    found = (await reading_losses.of_ledger(client.shared.ledgers, ledger_id, arguments.trusted_keys)).losses
+    text = "\n".join([_text_of(facts), *(f"{'given up':13} {losses.line(each)}" for each in found)])
+    output.say(arguments, {**facts, "losses": [losses.row(ledger_id, each) for each in found]}, text)
+    return losses.exit_code(arguments, found)
 
 
 async def _list(client: Client, arguments: argparse.Namespace) -> None:

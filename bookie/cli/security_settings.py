@@ -10,8 +10,9 @@ from typing import Any
 
 from bookie.base.errors import BadInput
 from bookie.base.secret import Secret
+from bookie.metadata.loss_signature import SigningKey
 from bookie.ports.tls import PROTOCOLS, TlsOptions
-from bookie.runtime import jaas
+from bookie.runtime import jaas, loss_keys
 from bookie.server.security import SecurityOptions
 from bookie.settings import classes
 from bookie.settings.values import Settings
@@ -42,6 +43,13 @@ def client_options(settings: Settings) -> dict[str, Any]:
     """Return fields of ClientOptions with which a command connects to bookies as a bookie with these settings would."""
     options = security_options(settings)
     return {"tls": options.peer_tls, "sasl_user": options.peer_user, "sasl_password": options.peer_password}
+
+
+def loss_key(settings: Settings) -> SigningKey | None:
+    """Return the key that signs notes of accepted losses; None where none is set. Raises BadInput that names the
+    setting and the file."""
+    value = settings.values["lossSigningKeyFile"]
+    return loss_keys.signing_key(value.text, f"lossSigningKeyFile ({value.origin})") if value.text else None
 
 
 def _tls(settings: Settings, *, is_server: bool) -> TlsOptions:

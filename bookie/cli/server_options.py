@@ -1,5 +1,6 @@
 """Turns settings into ServerOptions: derives missing ones, and reports all contradictions at once."""
 
+import dataclasses
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ def build(
     wrong_directories = list(directories.problems(settings, look, user))
     problems.found += wrong_directories
     security = problems.attempt(lambda: security_settings.security_options(settings))
+    loss_key = problems.attempt(lambda: security_settings.loss_key(settings))
     metadata_security = problems.attempt(lambda: metadata_access.security(settings))
     integrity = problems.attempt(lambda: _integrity(settings))
     storage = _storage(settings, problems, has_directories=not missing and not wrong_directories)
@@ -100,7 +102,7 @@ def build(
     listen = settings.text("listeningAddress")
     return Effective(
         settings=settings,
-        options=_server_options(settings, security, integrity, storage),
+        options=dataclasses.replace(_server_options(settings, security, integrity, storage), loss_key=loss_key),
         metadata_security=metadata_security,
         # POD_UID comes from the downward API.
         host=Host(name=socket.gethostname(), pod_uid=settings.environment.get("POD_UID", "")),

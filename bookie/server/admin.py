@@ -15,6 +15,7 @@ from bookie.client.repair import accepting_loss, declaring_lost, marked
 from bookie.client.repair.forgetting import Forgetting, Surveys
 from bookie.integrity.boot import Boot
 from bookie.integrity.progress import BLOCKED_SHOWN_MAX
+from bookie.metadata.loss_signature import SigningKey
 from bookie.ports import World
 from bookie.ports.admin import (
     Aside,
@@ -66,8 +67,10 @@ class NodeAdmin:
         *,
         force_read_only: bool = False,
         mode_dirs: Sequence[str] = (),
+        loss_key: SigningKey | None = None,
     ) -> None:
-        """`mode_dirs`: where a mode set by hand is stored; none: it ends with the process."""
+        """`mode_dirs`: where a mode set by hand is stored; none: it ends with the process. `loss_key`: signs the notes
+        of losses that this bookie is told to accept."""
         self._live = live
         self.store: EntryStore | None = None
         self.collection: Collection | None = None  # once nothing is left to repair
@@ -86,6 +89,7 @@ class NodeAdmin:
         self._world = world
         self._force_read_only = force_read_only
         self._mode_dirs = mode_dirs
+        self._loss_key = loss_key
         self._phase = State.STARTING
         self._began_ns = world.clock.monotonic_ns()
 
@@ -334,7 +338,9 @@ class NodeAdmin:
         self._open_store()
         assert self._make_client is not None, "the store is open, and nobody can make a client"
         async with self._make_client() as client:
-            metadata = await declaring_lost.settle(client.shared, ledger_id, bookies, by=by, reason=reason)
+            metadata = await declaring_lost.settle(
+                client.shared, ledger_id, bookies, by=by, reason=reason, key=self._loss_key
+            )
         text = accepting_loss.told(ledger_id, metadata)
         log.warning("accepted a loss said=%s", text)
         return text

@@ -97,7 +97,12 @@ class Bookie:
             self.live.take_with(key, lambda _: None)  # until there is a scrubber to tell
         mode_dirs = options.storage.ledger_dirs if options.keeps_mode else ()
         self.admin = NodeAdmin(
-            self.boot, world, self.live, force_read_only=options.force_read_only, mode_dirs=mode_dirs
+            self.boot,
+            world,
+            self.live,
+            force_read_only=options.force_read_only,
+            mode_dirs=mode_dirs,
+            loss_key=options.loss_key,
         )
         self._lease = ServingLease()
         self._stop = asyncio.Event()

@@ -10,6 +10,7 @@ from bookie.client.options import ClientOptions
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.integrity.options import IntegrityOptions
 from bookie.metadata import paths
+from bookie.metadata.loss_signature import SigningKey
 from bookie.server.security import SecurityOptions
 from bookie.storage.options import StorageOptions
 from bookie.wire.framing import FRAME_LIMIT_BYTES
@@ -54,6 +55,8 @@ class ServerOptions:
     # Java's maxPendingReadRequestsPerThread.
     reads_pending_max: int = 10_000
     security: SecurityOptions = field(default_factory=SecurityOptions)
+    # Signs what this bookie writes when an operator has it give up a loss (spec/metadata.md#M58); None: it is unsigned.
+    loss_key: SigningKey | None = None
     # Auditor and worker in this process, beside serving (Java's autoRecoveryDaemonEnabled); None: not here.
     autorecovery: AutoRecoveryOptions | None = None
     # The texts of settings that may change while it runs, as they were said; a default is not said.

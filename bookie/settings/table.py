@@ -402,6 +402,7 @@ SETTINGS = (
     Setting("saslJaasBookieSectionName", str, "Bookie", "section of saslJaasFile with the users"),
     Setting("saslJaasClientSectionName", str, "BookKeeper", "section of saslJaasFile with this bookie's own user"),
     Setting("saslJaasClientAllowedIds", str, ".*bookkeeper.*", "pattern of user names to let in"),
+    Setting("lossSigningKeyFile", str, "", "private key (Ed25519, PEM) that signs notes of accepted losses"),
     Setting("adminTokenFile", str, "", "file with the token that callers on this machine must show the admin port"),
     Setting("adminTlsDirectory", str, "", "directory with tls.crt, tls.key, ca.crt and clients: for adminTlsPort"),
     Setting("adminTlsPort", int, "3184", "admin port over mutual TLS", least=0, most=PORT_MAX),

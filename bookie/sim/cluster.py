@@ -19,6 +19,7 @@ from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.integrity.options import LOCAL, NONE, SCAN, IntegrityOptions
 from bookie.metadata import cookie, paths, serde
 from bookie.metadata.ledger import LedgerMetadata
+from bookie.metadata.loss_signature import SigningKey
 from bookie.ports.admin import Grant, State, StorageReport, Verdict
 from bookie.server.bookie import Bookie
 from bookie.server.options import ServerOptions
@@ -69,6 +70,7 @@ class SimSettings:
     surplus_wait_ms: int | None = None
     client: dict[str, Any] = field(default_factory=dict)
     security: SecurityOptions = field(default_factory=SecurityOptions)
+    loss_key: SigningKey | None = None
     # In every bookie's process; None: in none.
     autorecovery: AutoRecoveryOptions | None = None
 
@@ -109,6 +111,7 @@ class BookieNode:
             gc_interval_ms=settings.upkeep_interval_ms,
             surplus_wait_ms=settings.surplus_wait_ms,
             security=settings.security,
+            loss_key=settings.loss_key,
             autorecovery=settings.autorecovery,
             storage=StorageOptions(
                 journal_dirs=_numbered(JOURNAL, settings.directories),

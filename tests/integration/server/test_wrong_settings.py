@@ -101,6 +101,8 @@ def make(folder: Path, **contents: str) -> None:
         (f"{SASL}saslJaasFile=@/jaas", {}, "saslJaasFile @/jaas cannot be read: No such file"),
         (f"{SASL}saslJaasFile=@/jaas", {"jaas": "A { };"}, "saslJaasFile @/jaas has no section Bookie"),
         ("adminTokenFile=@/token", {"token": " "}, "adminTokenFile @/token holds no token"),
+        ("lossSigningKeyFile=@/k", {}, "lossSigningKeyFile (@/bk.conf:13) @/k cannot be read: No such file"),
+        ("lossSigningKeyFile=@/k", {"k": "x"}, "lossSigningKeyFile (@/bk.conf:13) @/k is no private key in PEM"),
         ("zkEnableSecurity=true", {}, "zkEnableSecurity=true without a user: nobody could own what is made"),
     ],
 )

@@ -109,6 +109,19 @@ CLUSTER = ["--metadata-service-uri", NOBODY["--metadata-service-uri"]]
         (["autorecovery", "run", *CLUSTER, "--metrics", "nowhere"], "--metrics 'nowhere' is not HOST:PORT"),
         (["workload", "verify", *CLUSTER, "--log", "/proc", "--before-ms", "1"], "add --replicas-of BOOKIE"),
         (["ledger", "accept-loss", "7", *CLUSTER, "--bookie", "b:1", "--reason", " "], "--reason"),
+        *(
+            (["ledger", "accept-loss", "7", *CLUSTER, "--bookie", "b:1", "--reason", "r", "--sign-with", key], said)
+            for key, said in (
+                ("/nowhere", "--sign-with /nowhere cannot be read"),
+                ("COOKIE", "is no private key in PEM"),
+            )
+        ),
+        (
+            ["ledger", "accept-loss", "7", *CLUSTER, "--bookie", "b:1", "--reason", "r", "--config", "KEY"],
+            "lossSigningKeyFile (KEY:1) /nowhere cannot be read",
+        ),
+        (["ledger", "losses", *CLUSTER, "--trusted", "/nowhere"], "--trusted /nowhere cannot be read"),
+        (["ledger", "show", "7", *CLUSTER, "--trusted", "COOKIE"], "COOKIE is no public key in PEM"),
         (["metadata", "dump", "7", *CLUSTER, "--output", "/nowhere/x"], "/nowhere/x cannot be written: "),
         (["metadata", "dump", "7", *CLUSTER, "--output", "/proc"], "/proc cannot be written: "),
         (["cookie", "create", *CLUSTER, "other:1", "COOKIE"], "is the cookie of b:1, not of other:1"),
@@ -124,10 +137,12 @@ def test_what_contradicts_itself_is_judged_before_a_command_connects(
     monkeypatch.setattr(where, "SESSION_MS", 1)
     (tmp_path / "COOKIE").write_bytes(cookie.dump_cookie(Cookie(BookieId("b:1"), ("/j",), ("/l",), (), "instance")))
     (tmp_path / "SETTINGS").write_text("bookiePort=x\n")
+    (tmp_path / "KEY").write_text("lossSigningKeyFile=/nowhere\n")
+    files = ("COOKIE", "SETTINGS", "KEY")
 
-    assert main.main([str(tmp_path / word) if word in ("COOKIE", "SETTINGS") else word for word in words]) == main.USAGE
+    assert main.main([str(tmp_path / word) if word in files else word for word in words]) == main.USAGE
 
-    err = capsys.readouterr().err
+    err = capsys.readouterr().err.replace(f"{tmp_path}/", "")
     assert said in err
     assert err.count("\n") == 1
 

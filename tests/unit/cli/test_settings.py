@@ -8,6 +8,7 @@ from bookie.base import errors
 from bookie.cli.derive import HostLookup
 from bookie.integrity.options import IntegrityOptions
 from bookie.settings import table
+from loss_keys_support import ANN, fingerprint, write_private
 from settings_support import NEEDED, build, load
 
 
@@ -372,3 +373,21 @@ def test_a_remark_behind_a_value_is_named_as_what_is_wrong_with_it(tmp_path: Pat
         errors.BadInput, match="a remark stands on a line of its own, behind a value it belongs to that"
     ):
         build(load(f"{NEEDED}tlsRequired=true   # nothing in plain\n", folder=tmp_path))
+
+
+def test_the_key_that_signs_losses_is_read_where_one_is_set(tmp_path: Path) -> None:
+    path = write_private(tmp_path / "key", ANN)
+
+    signs = build(load(f"{NEEDED}lossSigningKeyFile={path}\n", folder=tmp_path)).options
+    signs_not = build(load(NEEDED, folder=tmp_path)).options
+
+    assert signs.loss_key is not None
+    assert signs.loss_key.fingerprint == fingerprint(ANN)
+    assert signs_not.loss_key is None
+
+
+def test_a_key_that_cannot_sign_is_told_with_all_else_that_is_wrong(tmp_path: Path) -> None:
+    wrong = load(f"{NEEDED}lossSigningKeyFile=/nowhere\ntlsRequired=true\n", folder=tmp_path)
+
+    with pytest.raises(errors.BadInput, match=r"TLS is required, .*; lossSigningKeyFile \(.*:5\) /nowhere cannot be"):
+        build(wrong)
