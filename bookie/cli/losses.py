@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bookie.base import text
 from bookie.base.ids import LedgerId
 from bookie.cli import output, where
 from bookie.client import Client
@@ -123,7 +124,8 @@ def row(ledger_id: LedgerId, loss: RecordedLoss) -> dict[str, object]:
 def line(loss: RecordedLoss) -> str:
     """Return one loss in a line."""
     words = _words(loss)
-    return f"{words['what']}, by {loss.by or '-'} ({loss.reason or '-'}), {words['when']}: {words['said']}"
+    by, reason = text.one_line(loss.by or "-"), text.one_line(loss.reason or "-")
+    return f"{words['what']}, by {by} ({reason}), {words['when']}: {words['said']}"
 
 
 def _words(loss: RecordedLoss) -> dict[str, str]:

@@ -13,6 +13,7 @@ import base64
 import binascii
 import enum
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from bookie.metadata.ledger import LedgerMetadata
 FIELD = "signature"
 ALGORITHM = "Ed25519"
 _PREFIX = b"bookie signed loss 1\n"  # so that no signature over anything else can be one of these
+_KEY = re.compile("[0-9a-f]{64}")
 _KEY_SHOWN = 12  # characters of a fingerprint, for a person
 
 Note = Mapping[str, object]
@@ -119,7 +121,7 @@ def judge(
     key, made_ms = found.get("key"), found.get("madeMs")
     if found.get("algorithm") != ALGORITHM:
         return _invalid(f"its algorithm is not {ALGORITHM}, the one that is known here")
-    if not isinstance(key, str) or type(made_ms) is not int:
+    if not (isinstance(key, str) and _KEY.fullmatch(key)) or type(made_ms) is not int:
         return _invalid("its signature is of no known form")
     try:
         value = base64.b64decode(str(found.get("value")), validate=True)

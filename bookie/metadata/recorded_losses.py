@@ -14,7 +14,8 @@ from bookie.metadata.loss_signature import Judgement, Place, TrustedKey, Worth
 
 ENDED = "bookie.accepted-loss"  # the key of the note of a ledger whose end a person had decided (spec/metadata.md#M49)
 DECLARED = lost_entries.KEY
-_UNREADABLE = Judgement(Worth.INVALID, "does not verify: the note cannot be read")
+_UNREADABLE = Judgement(Worth.INVALID, "does not verify: the note cannot be read, or says one thing twice")
+_AT_MS_MAX = 253_402_300_799_999  # the end of the year 9999; what is no time of a clock is not shown as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class RecordedLoss:
     at_ms: int = 0
     runs: tuple[IdRange, ...] = ()
     last_entry: int | None = None
+
+
+def has_notes(metadata: LedgerMetadata) -> bool:
+    """Return True when something was given up, as the ledger's record tells it, readable or not."""
+    return any(key in (ENDED, DECLARED) for key, _ in metadata.custom)
 
 
 def of(metadata: LedgerMetadata, place: Place, trusted: Sequence[TrustedKey] | None) -> list[RecordedLoss]:
@@ -55,7 +61,7 @@ def _ended(value: bytes, metadata: LedgerMetadata, place: Place, trusted: Sequen
         loss_signature.judge(ENDED, note, place, metadata, trusted),
         by=str(note.get("by", "")),
         reason=str(note.get("reason", "")),
-        at_ms=at_ms if type(at_ms) is int else 0,
+        at_ms=_time(at_ms),
         last_entry=last_entry if type(last_entry) is int else None,
     )
 
@@ -74,4 +80,8 @@ def _declared(
         judgement = _UNREADABLE
         if isinstance(notes, list) and isinstance(notes[index], Mapping):
             judgement = loss_signature.judge(DECLARED, notes[index], place, metadata, trusted)
-        yield RecordedLoss(DECLARED, judgement, by=act.by, reason=act.reason, at_ms=act.at_ms, runs=act.runs)
+        yield RecordedLoss(DECLARED, judgement, by=act.by, reason=act.reason, at_ms=_time(act.at_ms), runs=act.runs)
+
+
+def _time(at_ms: object) -> int:
+    return at_ms if isinstance(at_ms, int) and 0 <= at_ms <= _AT_MS_MAX else 0

@@ -19,15 +19,18 @@ import wire_support
 from bookie.base.errors import BadInput, CorruptFile, DigestMismatch, RefusedToStart, Unauthorized
 from bookie.base.ids import BookieId, BootEpoch, EntryId, Incarnation, LedgerId
 from bookie.base.secret import Secret
+from bookie.cli import losses
 from bookie.client.repair import queue_progress
 from bookie.integrity import asides, sentinel
 from bookie.metadata import (
     cookie,
     locations,
+    loss_signature,
     lost_entries,
     maintenance,
     paths,
     position,
+    recorded_losses,
     registration,
     repair,
     serde,
@@ -275,16 +278,29 @@ def repairs(data: bytes) -> None:
             continue
 
 
+_ACT = lost_entries.Act("me", "gone", 5, (BookieId("b:1"),), ((EntryId(3), EntryId(9)),), "tool", ("c",))
+_SEAL = loss_signature.Seal(loss_signature.SigningKey("a" * 64, lambda _: b"s"), loss_signature.Place("i", LEDGER, 5))
+_TRUSTED = loss_signature.TrustedKey("ann", "a" * 64, lambda *_: False)  # it signed nothing of this
+
+
 def notes_of_losses(data: bytes) -> None:
     """What a writer may have put into its ledger's record: taken as a whole, in words that can be shown, or not."""
     acts = lost_entries.load(data)
     lost_entries.merged(acts)
+    for key in (recorded_losses.ENDED, recorded_losses.DECLARED):
+        noted = serde.load_ledger(_V2).with_custom(key, data)
+        for trusted in (None, [_TRUSTED]):
+            for loss in recorded_losses.of(noted, _SEAL.place, trusted):
+                assert loss.signature.worth is not loss_signature.Worth.TRUSTED
+                losses.line(loss).encode()
+                json.dumps(losses.row(LEDGER, loss)).encode()
     "".join(
         word for act in acts for word in (act.by, act.reason, act.tool, *act.bookies, *act.claims, *act.gone)
     ).encode()
     if acts:
         with contextlib.suppress(BadInput):
             assert lost_entries.load(lost_entries.dump(acts)) == acts
+            assert lost_entries.load(lost_entries.added(data, _ACT, lost_entries.said(_ACT))) == (*acts, _ACT)
 
 
 def progress_reports(data: bytes) -> None:
@@ -548,9 +564,9 @@ _ALL = [
     Target(
         "notes of losses",
         [
-            lost_entries.dump(
-                [lost_entries.Act("me", "gone", 5, (BookieId("b:1"),), ((EntryId(3), EntryId(9)),), "tool", ("c",))]
-            )
+            lost_entries.dump([_ACT]),
+            json.dumps([_SEAL.signed(lost_entries.KEY, lost_entries.said(_ACT), serde.load_ledger(_V2))]).encode(),
+            json.dumps(_SEAL.signed(recorded_losses.ENDED, {"by": "me", "atMs": 5}, serde.load_ledger(_V2))).encode(),
         ],
         notes_of_losses,
         (),

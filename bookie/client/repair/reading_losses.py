@@ -40,7 +40,8 @@ async def place_of(ledgers: LedgerStore, ledger_id: LedgerId) -> Place:
 
 
 async def of_ledger(ledgers: LedgerStore, ledger_id: LedgerId, trusted: Sequence[TrustedKey] | None) -> LedgerLosses:
-    """Return what was given up of one ledger. Raises LedgerMissing, MetadataError."""
+    """Return what was given up of one ledger. Raises LedgerMissing, MetadataError; BadInput where the cluster's id
+    cannot be read."""
     return await _look(ledgers, await cluster.instance_id(ledgers.store, ledgers.root), ledger_id, trusted)
 
 

@@ -11,11 +11,13 @@ import pytest
 import bookie as package
 import children
 import local_support
+import loss_keys_support
 import wait_support
 from bookie import blocking
 from bookie.cli import main
 from bookie.metadata import lost_entries
 from local_support import LocalBookie, LocalFleet
+from loss_keys_support import ANN
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +47,7 @@ def emptied(bookies: list[LocalBookie], log: Path) -> Iterator[None]:
 
 
 def test_what_nobody_has_is_declared_lost_and_the_ledger_is_whole_without_it(
-    fleet: LocalFleet, capsys: pytest.CaptureFixture[str]
+    fleet: LocalFleet, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with blocking.connect(fleet.uri) as client:
         with client.create(ensemble_size=3, write_quorum=2, ack_quorum=2) as writer:
@@ -55,6 +57,8 @@ def test_what_nobody_has_is_declared_lost_and_the_ledger_is_whole_without_it(
     ledger = str(writer.id)
     named = [word for bookie in bookies for word in ("--bookie", bookie.bookie_id)]
     order = ["ledger", "accept-loss", ledger, *named, "--reason", "two disks burnt", "--by", "ann"]
+    order += ["--sign-with", str(loss_keys_support.write_private(tmp_path / "key", ANN))]
+    trusted = str(loss_keys_support.write_public(tmp_path / "ann.pub", ANN))
 
     with emptied(bookies, fleet.log):
 
@@ -91,5 +95,7 @@ def test_what_nobody_has_is_declared_lost_and_the_ledger_is_whole_without_it(
         assert main.main(["ledger", "show", ledger, "--json"]) == 0
         (act,) = lost_entries.load(json.loads(capsys.readouterr().out)["custom"][lost_entries.KEY].encode())
         assert (act.by, act.reason, act.count) == ("ann", "two disks burnt", 10)
+        assert main.main(["ledger", "losses", "--trusted", trusted]) == 0
+        assert "trusted: signed by ann" in capsys.readouterr().out
         assert act.tool == f"bookie {package.__version__}"
         assert (act.bookies, act.claims, act.gone) == (tuple(sorted(each.bookie_id for each in bookies)), (), ())

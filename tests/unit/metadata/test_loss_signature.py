@@ -178,13 +178,14 @@ def test_a_signature_is_a_word_more_for_who_does_not_know_it() -> None:
         7,
         [],
         {},
-        {"algorithm": "Ed448", "key": "a", "madeMs": 1, "value": ""},
+        {"algorithm": "Ed448", "key": "a" * 64, "madeMs": 1, "value": ""},
         {"algorithm": "Ed25519", "key": 7, "madeMs": 1, "value": ""},
-        {"algorithm": "Ed25519", "key": "a", "madeMs": "1", "value": ""},
-        {"algorithm": "Ed25519", "key": "a", "madeMs": True, "value": ""},
-        {"algorithm": "Ed25519", "key": "a", "madeMs": 1, "value": "%"},
-        {"algorithm": "Ed25519", "key": "a", "madeMs": float("nan"), "value": ""},
-        {"algorithm": "Ed25519", "key": "a", "madeMs": 1, "value": "", "more": float("inf")},
+        {"algorithm": "Ed25519", "key": "\n" * 64, "madeMs": 1, "value": ""},
+        {"algorithm": "Ed25519", "key": "a" * 64, "madeMs": "1", "value": ""},
+        {"algorithm": "Ed25519", "key": "a" * 64, "madeMs": True, "value": ""},
+        {"algorithm": "Ed25519", "key": "a" * 64, "madeMs": 1, "value": "%"},
+        {"algorithm": "Ed25519", "key": "a" * 64, "madeMs": float("nan"), "value": ""},
+        {"algorithm": "Ed25519", "key": "a" * 64, "madeMs": 1, "value": "", "more": float("inf")},
     ],
 )
 @pytest.mark.parametrize("trusted", [None, TRUSTED])
@@ -202,7 +203,17 @@ def test_a_signature_of_no_known_form_is_neither_unsigned_nor_signed(signature: 
 def test_a_note_that_nobody_can_read_is_told(key: str, value: bytes) -> None:
     (loss,) = judged(closed().with_custom(key, value))
 
-    assert (loss.act, loss.signature.text) == (key, "does not verify: the note cannot be read")
+    assert (loss.act, loss.signature.text) == (key, "does not verify: the note cannot be read, or says one thing twice")
+
+
+@pytest.mark.parametrize("at_ms", [-1, 10**30, 10**3000])
+def test_a_time_that_no_clock_shows_is_none(at_ms: int) -> None:
+    """A stranger may have written it, and who lists what was given up must not end there."""
+    ended_then = closed().with_custom(ENDED, json.dumps({"by": "eve", "atMs": at_ms}).encode())
+
+    found = judged(with_act(ended_then, dataclasses.replace(ACT, at_ms=at_ms), SEAL))
+
+    assert [each.at_ms for each in found] == [0, 0]
 
 
 def test_a_note_that_says_one_thing_twice_is_not_taken_for_what_was_signed() -> None:

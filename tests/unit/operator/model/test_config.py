@@ -135,7 +135,7 @@ def starts(text: str, folder: Path) -> bool:
 
 
 # Whether the files that these name are there, and hold what they must, only the bookie can see.
-FILES = ("tls", "sasl", "bookieAuth", "clientAuth", "authorized")
+FILES = ("tls", "sasl", "bookieAuth", "clientAuth", "authorized", "lossSigningKeyFile")
 FREE = [one for one in SETTINGS if one.key not in reserved.DENIED_CONFIG and not one.key.startswith(FILES)]
 WORDS = ["true", "false", "0", "1", "-1", "0.5", "0.95", "1.0", "none", "any", "INFO", "nan", "inf", "x", ""]
 TEXTS = st.one_of(
