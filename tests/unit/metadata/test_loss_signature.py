@@ -21,7 +21,7 @@ from bookie.metadata.lost_entries import Act
 from bookie.metadata.recorded_losses import DECLARED, ENDED, RecordedLoss
 from loss_keys_support import ANN, BOB, signing, trusting
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "spec" / "metadata.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/spec/metadata.md"
 PLACE = Place("b7a2ab4a-17a8-4d0c-9d7e-6a2c40f7e0c3", LedgerId(7), 1_700_000_000_000)
 SEAL = Seal(signing(ANN), PLACE)
 TRUSTED = [trusting("bob", BOB), trusting("ann", ANN)]
