@@ -136,7 +136,7 @@ def test_consent_ends_with_its_time_whatever_was_refused_until_then(world: World
 
     told = world.operation("burnt")
     assert told.phase is OperationPhase.FAILED
-    assert "not closed within 24h: 8." in told.message
+    assert "not settled within 24h: 8." in told.message
     assert list(world.ledgers_ended) == ["7"]
 
 
