@@ -78,6 +78,7 @@ PARTS = {
         Part("etcd"),
         Part("pause"),
         Part("kstatus"),
+        Part("promql"),
         Part("cert-manager"),
         Part("coredns", "github.com/coredns/coredns@v1.12.1"),
         Part("local-path-provisioner", "github.com/rancher/local-path-provisioner@v0.0.30"),
