@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from bookie.base import errors, ids
@@ -14,9 +14,7 @@ from bookie.cli.replicas import NotGiven
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.client import arguments as checks
 from bookie.client.repair import accepting_loss, reading_losses
-from bookie.metadata import recorded_losses
 from bookie.metadata.ledger import LedgerMetadata
-from bookie.metadata.recorded_losses import RecordedLoss
 from bookie.quorum.schedule import Schedule
 
 DIGESTS = ("CRC32C", "HMAC", "CRC32", "DUMMY")
@@ -260,11 +258,8 @@ async def _open(client: Client, arguments: argparse.Namespace, *, ends_it: bool)
 async def _show(client: Client, arguments: argparse.Namespace) -> int:
     """Exit code 1: with --trusted, something of it was given up, and no trusted key signed that."""
     ledger_id: LedgerId = arguments.ledger
-    metadata = await client.metadata(ledger_id)
+    metadata, found = await reading_losses.of_ledger(client.shared.ledgers, ledger_id, arguments.trusted_keys)
     facts = facts_of(ledger_id, metadata)
-    found: Sequence[RecordedLoss] = ()
-    if recorded_losses.has_notes(metadata):
-        found = (await reading_losses.of_ledger(client.shared.ledgers, ledger_id, arguments.trusted_keys)).losses
     text = "\n".join([_text_of(facts), *(f"{'given up':13} {losses.line(each)}" for each in found)])
     output.say(arguments, {**facts, "losses": [losses.row(ledger_id, each) for each in found]}, text)
     return losses.exit_code(arguments, found)
@@ -353,7 +348,8 @@ def _text_of(facts: dict[str, Any]) -> str:
     ]
     lines += [f"{'created':13} {output.time_of(facts['createdMs'])}"]
     lines += [f"{'segment':13} {s['firstEntry']:>8}  {', '.join(s['bookies'])}" for s in facts["segments"]]
-    lines += [f"{'custom':13} {key}={value}" for key, value in facts["custom"].items()]
+    # Whoever makes a ledger writes these: they must not look like another line.
+    lines += [f"{'custom':13} {output.printable(f'{key}={value}')}" for key, value in facts["custom"].items()]
     return "\n".join(lines)
 
 

@@ -21,11 +21,11 @@ from bookie.runtime import loss_keys
 _COLUMNS = {
     "ledger": "LEDGER",
     "act": "ACT",
-    "what": "ENTRIES",
-    "by": "BY",
-    "reason": "REASON",
-    "when": "WHEN",
     "said": "SIGNATURE",
+    "what": "ENTRIES",
+    "when": "WHEN",
+    "byWhom": "BY",
+    "why": "REASON",
 }
 
 
@@ -98,7 +98,7 @@ async def survey(arguments: argparse.Namespace, client: Client) -> int:
 def exit_code(arguments: argparse.Namespace, found: Sequence[RecordedLoss]) -> int:
     """Return 1 where the command was told whom to trust, and one of these is not signed by them; else 0."""
     is_asked = arguments.trusted_keys is not None
-    return int(is_asked and any(each.signature.worth is not Worth.TRUSTED for each in found))
+    return int(is_asked and any(each.signature.worth not in (Worth.TRUSTED, Worth.NOT_IN_FORCE) for each in found))
 
 
 def row(ledger_id: LedgerId, loss: RecordedLoss) -> dict[str, object]:
@@ -124,13 +124,15 @@ def row(ledger_id: LedgerId, loss: RecordedLoss) -> dict[str, object]:
 def line(loss: RecordedLoss) -> str:
     """Return one loss in a line."""
     words = _words(loss)
-    by, reason = text.one_line(loss.by or "-"), text.one_line(loss.reason or "-")
-    return f"{words['what']}, by {by} ({reason}), {words['when']}: {words['said']}"
+    return f"{words['said']}: {words['what']}, {words['when']}, by {words['byWhom']} ({words['why']})"
 
 
 def _words(loss: RecordedLoss) -> dict[str, str]:
+    """Return one loss for a person. What somebody wrote stands last, cut, and without gaps: it must not look like what
+    we say of his signature."""
     if loss.act == recorded_losses.DECLARED:
         what = accepting_loss.ranges(loss.runs)
     else:
         what = "its end" if loss.last_entry is None else f"what was behind entry {loss.last_entry}"
-    return {"what": what, "when": output.time_of(loss.at_ms), "said": loss.signature.text}
+    by, why = (text.one_line(" ".join(each.split()) or "-") for each in (loss.by, loss.reason))
+    return {"said": loss.signature.text, "what": what, "when": output.time_of(loss.at_ms), "byWhom": by, "why": why}

@@ -136,15 +136,16 @@ def time_of(since_1970_ms: int) -> str:
 def _cell(value: object) -> str:
     """Return what a table or a list of facts says of `value`: on one line, and nothing that moves the cursor or cannot
     be written, whoever wrote it into the metadata store."""
-    return _printable(_plain(value))
+    return printable(_plain(value))
 
 
 def shown(text: str) -> str:
     """Return `text` with its lines, and nothing else in it that moves the cursor or cannot be written."""
-    return "\n".join(map(_printable, text.split("\n")))
+    return "\n".join(map(printable, text.split("\n")))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Return `text` on one line, with nothing in it that moves the cursor or cannot be written."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 

@@ -81,6 +81,7 @@ class Worth(enum.Enum):
     UNKNOWN_KEY = "unknown key"
     OTHER_RECORD = "other record"  # a trusted key signed it, for a record that was made at another time
     INVALID = "does not verify"
+    NOT_IN_FORCE = "not in force"  # it stands in a ledger that is not closed: nothing of it was given up
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ signature is worth is told to persons alone. Never: leaves out a note because it
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bookie.base.ids import IdRange
 from bookie.metadata import loss_signature, lost_entries
@@ -14,6 +14,7 @@ from bookie.metadata.loss_signature import Judgement, Place, TrustedKey, Worth
 
 ENDED = "bookie.accepted-loss"  # the key of the note of a ledger whose end a person had decided (spec/metadata.md#M49)
 DECLARED = lost_entries.KEY
+_NOT_IN_FORCE = Judgement(Worth.NOT_IN_FORCE, "not in force: the ledger is not closed, so that nobody heeds it")
 _UNREADABLE = Judgement(Worth.INVALID, "does not verify: the note cannot be read, or says one thing twice")
 _AT_MS_MAX = 253_402_300_799_999  # the end of the year 9999; what is no time of a clock is not shown as one
 
@@ -45,6 +46,8 @@ def of(metadata: LedgerMetadata, place: Place, trusted: Sequence[TrustedKey] | N
         found.append(_ended(notes[ENDED], metadata, place, trusted))
     if DECLARED in notes:
         found += _declared(notes[DECLARED], metadata, place, trusted)
+    if not metadata.is_closed:  # whoever makes a ledger may write one
+        return [replace(each, signature=_NOT_IN_FORCE) for each in found]
     return found
 
 

@@ -86,8 +86,11 @@ def _from_message(message: LedgerMetadataFormat, version: int, created_ms: int) 
         digest_type=message.digestType if message.HasField("digestType") else 0,
         password=message.password,
         has_password=has_password,
+        # Of a key that stands twice the last one counts, as in Java: two readers must not see two records.
         custom=tuple(
-            (text.checked(item.key, "a key of the custom metadata"), item.value) for item in message.customMetadata
+            {
+                text.checked(item.key, "a key of the custom metadata"): item.value for item in message.customMetadata
+            }.items()
         ),
         ctime_ms=message.ctime if stores_ctime else created_ms,
         stores_ctime=stores_ctime,

@@ -10,7 +10,7 @@ import select
 import time
 from pathlib import Path
 
-from bookie.base.units import MIB
+from bookie.base.units import KIB, MIB
 
 # A hundred times the largest that is meant: a record of ZooKeeper, a store with every authority there is.
 BYTES_MAX = 16 * MIB
@@ -39,7 +39,8 @@ def read_open(descriptor: int, *, bytes_max: int = BYTES_MAX, end_s: float | Non
     while piece := read_piece(descriptor, _PIECE_BYTES, end_s=end_s):
         found += piece
         if len(found) > bytes_max:
-            raise OSError(errno.EFBIG, f"it has more than {bytes_max // MIB} MiB, so it is another kind of file")
+            limit = f"{bytes_max // MIB} MiB" if bytes_max >= MIB else f"{bytes_max // KIB} KiB"
+            raise OSError(errno.EFBIG, f"it has more than {limit}, so it is another kind of file")
     return bytes(found)
 
 

@@ -22,6 +22,7 @@ _MAKE = "make one: openssl genpkey -algorithm ed25519 -out FILE"
 _MAKE_PUBLIC = "openssl pkey -in KEY -pubout -out FILE"
 _FILE_BYTES_MAX = 64 * 1024
 _BEGIN, _PUBLIC = b"-----BEGIN ", b"-----BEGIN PUBLIC KEY-----"
+_PRIVATE = b"PRIVATE KEY-----"  # stands twice around one
 
 
 def signing_key(path: str | Path, named_by: str) -> SigningKey:
@@ -29,6 +30,8 @@ def signing_key(path: str | Path, named_by: str) -> SigningKey:
     BadInput, also where everybody on the machine may read or change the file."""
     which = f"{named_by} {path}"
     data = _read(path, which)
+    if data.count(_PRIVATE) > 2:
+        raise errors.BadInput(f"{which} has more than one private key: give each a file of its own")
     _check_installed()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -49,7 +52,8 @@ def signing_key(path: str | Path, named_by: str) -> SigningKey:
 
 def trusted_keys(paths: Sequence[Path]) -> tuple[TrustedKey, ...]:
     """Return the public keys in files, and in all files of folders but those that begin with a dot; each is named as
-    its file, without `.pem` or `.pub`. Raises BadInput, also for a folder without any, and for one key twice."""
+    its file, without `.pem` or `.pub`. Raises BadInput, also for a folder without any, for one key twice, and for two
+    of one name."""
     found: dict[str, TrustedKey] = {}
     for path in (file for each in paths for file in _files(each)):
         key = _trusted_key(path)
@@ -57,6 +61,8 @@ def trusted_keys(paths: Sequence[Path]) -> tuple[TrustedKey, ...]:
             raise errors.BadInput(
                 f"--trusted {path} is the key of {found[key.fingerprint].name} as well: leave one out"
             )
+        if any(key.name == each.name for each in found.values()):
+            raise errors.BadInput(f"--trusted {path} is a second key named {key.name}: rename the file")
         found[key.fingerprint] = key
     return tuple(found.values())
 

@@ -12,11 +12,14 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.units import NS_PER_S
 from bookie.cli import accepted_loss, ledger, losses, main
 from bookie.client.repair import accepting_loss, declaring_lost, evacuation, reading_losses, recovery
 from bookie.metadata import lost_entries, paths, serde
+from bookie.metadata.lost_entries import Act
 from bookie.ports.admin import State
 from bookie.sim.cluster import ROOT, ClientNode, SimCluster
+from bookie.sim.history import TreeHistory
 from loss_keys_support import ANN, BOB, signing, trusting, write_private, write_public
 from sim_support import on_cluster
 from story_support import story
@@ -56,8 +59,8 @@ async def lost_one(cluster: SimCluster, *, is_closed: bool) -> tuple[LedgerId, S
 
 
 async def worths(person: ClientNode, ledger_id: LedgerId) -> list[str]:
-    found = await person(reading_losses.of_ledger(person.client.shared.ledgers, ledger_id, TRUSTED))
-    return [each.signature.worth.value for each in found.losses]
+    _, found = await person(reading_losses.of_ledger(person.client.shared.ledgers, ledger_id, TRUSTED))
+    return [each.signature.worth.value for each in found]
 
 
 @story(on_cluster, 71, bookies=5)
@@ -84,7 +87,8 @@ async def test_the_command_signs_and_everybody_can_check_it(
     assert await types(person, "losses", "--trusted", other) == 1
     assert "signed by an unknown key" in capsys.readouterr().out
     assert await types(person, "show", str(ledger_id), "--trusted", other, "--trusted", trusted) == 0
-    assert f"given up      {first}, by ann (burnt), " in capsys.readouterr().out
+    assert f"given up      trusted: signed by ann: {first}, " in (shown := capsys.readouterr().out)
+    assert ", by ann (burnt)" in shown
     assert await types(person, *act, "--yes", "--by", "bob") == 0  # the others, unsigned
     await cluster.until_repaired(*names)
     await person(evacuation.Evacuation(person.client.shared, [names[0]]).move(ledger_id))
@@ -154,3 +158,24 @@ async def test_in_a_cluster_without_an_id_nothing_is_signed(cluster: SimCluster)
     assert await worths(person, ledger_id) == ["unsigned"]
     assert lost_entries.KEY in dict(declared.custom)
     assert dataclasses.replace(wanted.given_up, seal=None) == wanted.given_up
+
+
+@story(on_cluster, 75)
+async def test_what_was_given_up_a_moment_ago_is_shown_by_every_server(cluster: SimCluster, *, tmp_path: Path) -> None:
+    """A server of the metadata store that lags has not heard of it: no look may end with "nothing was"."""
+    ledger_id, names = await lost_one(cluster, is_closed=True)
+    trusted = str(write_public(tmp_path / "ann.pub", ANN))
+    person, other = await cluster.client("person"), await cluster.client("other")
+    ledgers = other.client.shared.ledgers
+    keeper, loop = cluster.simulation.keeper, cluster.simulation.loop
+    keeper.history = TreeHistory(keeper.tree)
+    for path in list(keeper.tree.nodes):
+        keeper.history.note(path, loop.now_ns)
+    await loop.sleep_ns(NS_PER_S)
+    stood, version = await other(ledgers.get(ledger_id))
+    act = Act("eve", "burnt", 5, tuple(names), ((EntryId(0), EntryId(11)),))
+    await other(ledgers.put(ledger_id, stood.with_custom(lost_entries.KEY, lost_entries.dump([act])), version))
+    keeper.faults.lag_ns = NS_PER_S * 9 // 10
+
+    assert [await types(person, "show", str(ledger_id), "--trusted", trusted) for _ in range(6)] == [1] * 6
+    assert await types(person, "losses", "--trusted", trusted) == 1

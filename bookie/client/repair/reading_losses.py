@@ -12,6 +12,7 @@ from bookie.base.ids import LedgerId
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore, in_batches
 from bookie.metadata import recorded_losses, serde
+from bookie.metadata.ledger import LedgerMetadata
 from bookie.metadata.loss_signature import Place, TrustedKey
 from bookie.metadata.recorded_losses import RecordedLoss
 
@@ -39,10 +40,18 @@ async def place_of(ledgers: LedgerStore, ledger_id: LedgerId) -> Place:
     return Place(instance, ledger_id, (await ledgers.stored(ledger_id)).created_ms)
 
 
-async def of_ledger(ledgers: LedgerStore, ledger_id: LedgerId, trusted: Sequence[TrustedKey] | None) -> LedgerLosses:
-    """Return what was given up of one ledger. Raises LedgerMissing, MetadataError; BadInput where the cluster's id
-    cannot be read."""
-    return await _look(ledgers, await cluster.instance_id(ledgers.store, ledgers.root), ledger_id, trusted)
+async def of_ledger(
+    ledgers: LedgerStore, ledger_id: LedgerId, trusted: Sequence[TrustedKey] | None
+) -> tuple[LedgerMetadata, tuple[RecordedLoss, ...]]:
+    """Return a ledger's metadata, read after a sync, and what it tells was given up. Raises LedgerMissing,
+    MetadataError; BadInput where the record, or for what was given up the cluster's id, cannot be read."""
+    await ledgers.store.sync(ledgers.path(ledger_id))
+    stored = await ledgers.stored(ledger_id)
+    metadata = serde.load_ledger(stored.data, stored.created_ms)
+    if not recorded_losses.has_notes(metadata):
+        return metadata, ()
+    place = Place(await cluster.instance_id(ledgers.store, ledgers.root), ledger_id, stored.created_ms)
+    return metadata, tuple(recorded_losses.of(metadata, place, trusted))
 
 
 async def of_cluster(

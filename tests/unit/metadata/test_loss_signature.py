@@ -14,8 +14,8 @@ import pytest
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.metadata import loss_signature, lost_entries, recorded_losses
-from bookie.metadata.ledger import LedgerMetadata, new_ledger
+from bookie.metadata import loss_signature, lost_entries, recorded_losses, serde
+from bookie.metadata.ledger import LedgerMetadata, LedgerState, new_ledger
 from bookie.metadata.loss_signature import Place, Seal, Worth
 from bookie.metadata.lost_entries import Act
 from bookie.metadata.recorded_losses import DECLARED, ENDED, RecordedLoss
@@ -223,6 +223,26 @@ def test_a_note_that_says_one_thing_twice_is_not_taken_for_what_was_signed() -> 
     (loss,) = judged(SIGNED.with_custom(DECLARED, declared))
 
     assert loss.signature.worth is Worth.INVALID
+
+
+def test_a_note_before_a_signed_one_under_the_same_key_is_heeded_by_nobody() -> None:
+    """A record can hold one key twice: what bookies heed must be what a person is shown."""
+    forged = lost_entries.dump([dataclasses.replace(ACT, runs=((EntryId(0), EntryId(9)),))])
+    record = serde.dump_ledger(dataclasses.replace(SIGNED, custom=((DECLARED, forged), *SIGNED.custom)))
+
+    read = serde.load_ledger(record)
+
+    assert read.lost_runs() == SIGNED.lost_runs() == list(ACT.runs)
+    assert [(each.runs, each.signature.worth) for each in judged(read)] == [(ACT.runs, Worth.TRUSTED)]
+
+
+@pytest.mark.parametrize("state", [LedgerState.OPEN, LedgerState.IN_RECOVERY])
+def test_a_note_in_a_ledger_that_is_not_closed_is_not_in_force_whoever_signed_it(state: LedgerState) -> None:
+    """Nobody heeds it; it is told, since it is in force as soon as the ledger is closed."""
+    open_again = dataclasses.replace(ended(SIGNED), state=state, last_entry=EntryId(-1), length=0)
+
+    assert not open_again.lost_runs()
+    assert worths(open_again) == [Worth.NOT_IN_FORCE, Worth.NOT_IN_FORCE]
 
 
 def test_a_note_too_long_with_its_signature_is_refused_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,10 +166,22 @@ def test_a_broken_record_is_refused_as_bad_input(broken: bytes) -> None:
         serde.load_ledger(broken)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_of_a_key_that_stands_twice_the_last_one_counts_as_in_java(version: int) -> None:
+    written = open_ledger(
+        custom=(("a", b"1"), ("b", b"2"), ("a", b"3")), format_version=version, ctoken=9 if version == 3 else 0
+    )
+
+    assert dict(serde.load_ledger(serde.dump_ledger(written)).custom) == {"a": b"3", "b": b"2"}
+    assert len(serde.load_ledger(serde.dump_ledger(written)).custom) == 2
+
+
 @settings(deadline=None)  # a loaded machine is no defect
 @given(
     password=st.binary(max_size=40),
-    custom=st.lists(st.tuples(st.text(max_size=10), st.binary(max_size=10)), max_size=3),
+    custom=st.lists(
+        st.tuples(st.text(max_size=10), st.binary(max_size=10)), max_size=3, unique_by=lambda pair: pair[0]
+    ),
     version=st.sampled_from([2, 3]),
     state=st.sampled_from(LedgerState),
     last=st.integers(-1, 2**60),

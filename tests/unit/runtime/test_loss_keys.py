@@ -49,6 +49,8 @@ def test_all_files_of_a_folder_are_trusted_but_those_that_kubernetes_hides(tmp_p
         ("encrypted", "is encrypted: name one that is not"),
         ("elliptic", "is a private key of another kind than Ed25519: make one: openssl genpkey"),
         ("ed448", "is a private key of another kind than Ed25519"),
+        ("two", "has more than one private key: give each a file of its own"),
+        ("long", "cannot be read: it has more than 64 KiB, so it is another kind of file: name another file"),
         ("open", "may be read or changed by everybody on this machine (mode 0644)"),
         ("writable", "may be read or changed by everybody on this machine (mode 0602)"),
         ("nowhere", "cannot be read: No such file or directory: name another file"),
@@ -70,6 +72,10 @@ def test_what_cannot_sign_is_told(tmp_path: Path, content: bytes | str, said: st
             path.write_bytes(ec.generate_private_key(ec.SECP256R1()).private_bytes(*kind))
         case "ed448":
             path.write_bytes(ed448.Ed448PrivateKey.generate().private_bytes(*kind))
+        case "two":
+            path.write_bytes(b"".join(write_private(tmp_path / "one", each).read_bytes() for each in (ANN, BOB)))
+        case "long":
+            path.write_bytes(bytes(64 * 1024 + 1))
         case "open" | "writable":
             write_private(path, ANN, mode=0o644 if content == "open" else 0o602)
         case _:
@@ -106,6 +112,7 @@ def test_a_key_may_come_through_a_pipe(tmp_path: Path) -> None:
         ("elliptic", "is a public key of another kind than Ed25519"),
         ("two", "has more than one key: give each a file of its own"),
         ("twice", "is the key of key as well: leave one out"),
+        ("namesakes", "is a second key named ann: rename the file"),
         ("empty folder", "is a folder without a file: put public keys there (PEM)"),
         ("nowhere", "cannot be read: No such file or directory"),
     ],
@@ -125,6 +132,8 @@ def test_what_cannot_be_trusted_is_told(tmp_path: Path, content: bytes | str, sa
             path.write_bytes(write_public(path, ANN).read_bytes() + write_public(path, BOB).read_bytes())
         case "twice":
             paths = [write_public(path, ANN), write_public(tmp_path / "again", ANN)]
+        case "namesakes":
+            paths = [write_public(tmp_path / "ann.pub", ANN), write_public(tmp_path / "ann.pem", BOB)]
         case "empty folder":
             path.mkdir()
         case _:
