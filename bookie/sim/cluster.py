@@ -56,6 +56,7 @@ class SimSettings:
     guard_limbo: bool = True
     regeneration: str = LOCAL
     volume_proof: str = NONE
+    shares_filesystem: bool = False  # volumes may lie on the node's own disk
     phase_one: str = SCAN
     session_timeout_ms: int = 10_000
     answers_under_lease: bool = False
@@ -135,6 +136,7 @@ class BookieNode:
             integrity=IntegrityOptions(
                 regeneration=settings.regeneration,
                 volume_proof=settings.volume_proof,
+                shared_filesystem_ok=self.volumes if settings.shares_filesystem else (),
                 allow_storage_expansion=self.may_add,
                 open_ledger_grace_ms=settings.open_ledger_grace_ms,
                 fill_after_boot=settings.fill_after_boot,

@@ -235,10 +235,10 @@ class SimDisk:
             device=volume.device,
             fsid=volume.fsid if not is_silent else "",
             fstype="ext4",
-            root="/",
+            root=volume.source,
             source=f"/dev/sim{volume.device}",
             total_bytes=volume.total_bytes if not is_silent else 0,
-            shares_node_disk=volume is self.image.system,
+            shares_node_disk=volume is self.image.system or volume.source != "/",
             is_silent=is_silent,
         )
 

@@ -234,6 +234,7 @@ class VolumeImage:
     total_bytes: int = 64 * GIB
     used_bytes: int = 0
     is_mounted: bool = True
+    source: str = "/"  # the directory of its file system that is mounted; of the node's own disk: "/kubelet/..."
     root: DirImage = field(default_factory=DirImage)
 
     def take(self, size: int) -> None:

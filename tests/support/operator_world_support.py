@@ -604,7 +604,7 @@ class World:
         """Judge by the world that the operator ends a pod whose volumes go with it."""
         for bookie in self.bookies.values():
             lost = self.disks.get(bookie.bookie_id, set()) & {*self.naming(bookie.bookie_id)}
-            if bookie.name == pod and _ephemeral(live) and lost:
+            if bookie.name == pod and ephemeral_volumes(live) and lost:
                 self.wrong.append(f"pod {pod} is deleted, and {len(lost)} entries that name its bookie go with it")
 
     def naming(self, bookie_id: str) -> "list[int]":
@@ -691,7 +691,7 @@ class World:
             return True
         uid = pod["metadata"]["uid"] if pod is not None else None
         bookie_id = names.bookie_id("data", "ledgers", pool, ordinal)
-        ephemeral = _ephemeral(revision["data"]["spec"]["template"])
+        ephemeral = ephemeral_volumes(revision["data"]["spec"]["template"])
         self._start_pod(name, pool, bookie_id, [*templates, *ephemeral], revision, node, uid)
         return True
 
@@ -866,7 +866,7 @@ class World:
             pod["status"]["containerStatuses"] = [{"state": {"waiting": waiting}}]
             return
         known = self.contents.get(bookie_id, {})
-        of_pod = dict.fromkeys(_ephemeral(pod), pod["metadata"]["uid"])
+        of_pod = dict.fromkeys(ephemeral_volumes(pod), pod["metadata"]["uid"])
         uids = of_pod | {volume: self.claim_uid(volume, name) for volume in templates if volume not in of_pod}
         old = self.claim_uids.get(bookie_id, {})
         contents = {
@@ -1033,7 +1033,7 @@ class World:
         for each in self.bookies.values():
             if each.name == pod:
                 self.contents[each.bookie_id] = self.contents.get(each.bookie_id, {}) | each.volumes
-            if each.name == pod and one is not None and _ephemeral(one) and each.bookie_id in self.cookies:
+            if each.name == pod and one is not None and ephemeral_volumes(one) and each.bookie_id in self.cookies:
                 self.disks.pop(each.bookie_id, None)
                 self.dataless.add(each.bookie_id)
         for claim in self.of_kind("PersistentVolumeClaim"):
@@ -1202,7 +1202,9 @@ class World:
             volume,
             volume,
             f"/bookie/{volume}",
-            MountReport(self.mount, fsid=self.fsids.get(bookie.bookie_id, "fs"), root=_root(bookie, volume)),
+            MountReport(
+                self.mount, fsid=self.fsids.get(bookie.bookie_id, "fs"), root=root_of_empty_dir(bookie.pod_uid, volume)
+            ),
             contents,
             sentinel,
         )
@@ -1606,7 +1608,7 @@ def _request(manifest: Manifest) -> str:
     return str(manifest["spec"]["resources"]["requests"]["storage"])
 
 
-def _ephemeral(pod: Manifest) -> "list[str]":
+def ephemeral_volumes(pod: Manifest) -> "list[str]":
     """The names of the volumes that go with a pod, or with the pods of a template."""
     volumes = pod["spec"].get("volumes") or ()
     return [one["name"] for one in volumes if "emptyDir" in one and not one["name"].startswith("bookie-")]
@@ -1619,9 +1621,9 @@ def _directories(settings: str) -> "tuple[list[str], ...]":
     return tuple([path.rpartition("/")[2] for path in paths.split(",") if path] for paths in found)
 
 
-def _root(bookie: FakeBookie, volume: str) -> str:
+def root_of_empty_dir(pod_uid: str, volume: str) -> str:
     """What the kernel says of the mount, where it is the pod's own."""
-    return f"/kubelet/pods/{bookie.pod_uid}/volumes/kubernetes.io~empty-dir/{volume}"
+    return f"/kubelet/pods/{pod_uid}/volumes/kubernetes.io~empty-dir/{volume}"
 
 
 def _field(manifest: Manifest, path: str, wanted: str) -> bool:
@@ -1689,13 +1691,18 @@ def _merged(live: Any, desired: Any) -> Any:
 def ephemeral(**spec_changes: Any) -> World:
     """The same, with volumes that go with their pods."""
     out = world(**spec_changes)
-    spec = out.spec()
-    for role in ("journal", "ledgers", "index"):
-        for volume in spec["storage"][role]["volumes"]:
-            del volume["allowSharedFilesystem"]
-            volume["kind"] = "Ephemeral"
-    out.edit(storage=spec["storage"], lifecycle={"deletionPolicy": "Delete"})
+    out.edit(**on_ephemeral_volumes(out.spec()))
     return out
+
+
+def on_ephemeral_volumes(spec: "dict[str, Any]") -> "dict[str, Any]":
+    """The edit by which all volumes go with their pods."""
+    storage = _copy(spec["storage"])
+    for role in ("journal", "ledgers", "index"):
+        for volume in storage[role]["volumes"]:
+            volume.pop("allowSharedFilesystem", None)
+            volume["kind"] = "Ephemeral"
+    return {"storage": storage, "lifecycle": {"deletionPolicy": "Delete"}}
 
 
 def world(**spec_changes: Any) -> World:

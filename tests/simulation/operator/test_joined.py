@@ -15,34 +15,11 @@ import joined_support as joined
 from bookie.ports.admin import State
 from bookie.sim.cluster import SimCluster
 from bookie.sim.node import Defect, ProcessEnd
+from joined_stories_support import ITS_ID, LOST, volumes_are_lost
 from joined_support import Application, Fate, JoinedWorld, PodBookie, healed, in_service, some
 from rolling_support import AUTOMATIC, PODS, images
 
-LOST = "ledgers-zone-b-0"
-ITS_ID = "data.ledgers.zone-b.0"
-PEERS = [f"data.ledgers.{pod}" for pod in ("zone-a.0", "zone-a.1", "zone-c.0")]
-IN_LIMBO = 10
 PASSES = 120  # seconds; a heal takes about twenty
-
-
-async def volumes_are_lost(cluster: SimCluster, *, fate: Fate | None = None) -> JoinedWorld:
-    world = await in_service(cluster)
-    application = Application(cluster)
-    await world.run(world.operator(), passes=10)
-
-    for peer in PEERS:
-        cluster.partition(ITS_ID, peer)
-    world.lose(LOST)
-    world.fate = fate or Fate()
-    operator = world.operator()
-    await world.run(operator, passes=PASSES, until=lambda: world.bookie(LOST).state.serves)
-    await world.run(operator, passes=IN_LIMBO)  # it serves, and can copy nothing yet
-    cluster.heal()
-    await world.run(operator, passes=PASSES, until=world.is_quiet)
-    world.fate = Fate()
-
-    await healed(cluster, world, application)
-    return world
 
 
 async def volumes_are_lost_and_soon_granted(cluster: SimCluster) -> JoinedWorld:

@@ -3,6 +3,7 @@ classes (`joined_support`). What was acknowledged is read back, and nothing goes
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -17,44 +18,13 @@ from bookie.sim.cluster import SimCluster
 from bookie.sim.replicas import Replicas
 from bookie_operator.model.operation import OperationPhase
 from bookie_operator.model.status import Departure, HibernationState
-from joined_support import Application, Fate, JoinedWorld, healed, in_service, some
+from joined_stories_support import NAMED_ID, PASSES, a_bookie_is_replaced, busy, claims, goes_on
+from joined_support import Fate, JoinedWorld, healed, some
 from rolling_support import PODS
 
 LAST, ITS_ID = "ledgers-zone-a-1", "data.ledgers.zone-a.1"
 MENDED = "ledgers-zone-b-0"
-FAST = {"proofInterval": "4s"}
-PASSES, PATIENT_PASSES = 150, 600  # seconds; who did not hear of a pod's end waits four minutes
 Story = Callable[[SimCluster, Fate, int], Coroutine[Any, Any, JoinedWorld]]  # the number of operators that lead
-
-
-async def busy(cluster: SimCluster, **spec_changes: Any) -> tuple[JoinedWorld, Application]:
-    """A fleet in service, and an application that goes on from now."""
-    world = await in_service(cluster)
-    storage = world.spec()["storage"] | {"retention": {"onScaleDown": "Delete", "keepFor": "4s"}}
-    world.edit(storage=storage, scaleDown=FAST, **spec_changes)
-    application = Application(cluster)
-    await world.run(world.operator(), passes=10)
-    return world, application
-
-
-async def goes_on(
-    world: JoinedWorld,
-    fate: Fate,
-    leaders: int,
-    until: Callable[[], bool],
-    meanwhile: Callable[[], object] = lambda: None,
-) -> None:
-    """Operators work until it is done; from now on fate may strike one of them."""
-    operators = [world.operator() for _ in range(leaders)]
-    world.fate, passes = fate, PATIENT_PASSES if fate.how else PASSES
-    await world.run(*operators, passes=passes, until=lambda: until() or bool(world.wrong), meanwhile=meanwhile)
-    world.fate = Fate()
-    assert world.wrong == []
-    assert until(), world.status()
-
-
-def claims(world: JoinedWorld) -> dict[str, str]:
-    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in world.of_kind("PersistentVolumeClaim")}
 
 
 def departure(world: JoinedWorld) -> Departure | None:
@@ -173,6 +143,7 @@ STORIES: dict[str, Story] = {
     **{f"stays, {one.value}": partial(a_bookie_is_to_stay, state=one) for one in STAYS},
     "drained node": a_node_is_drained,
     **{f"volume {one}": partial(a_volume_is_replaced, volume=one) for one in VOLUMES},
+    "replaced": a_bookie_is_replaced,
     "sleeps": a_fleet_sleeps,
 }
 
@@ -197,6 +168,10 @@ def test_one_volume_of_a_bookie_that_serves_is_replaced_and_healed() -> None:
     told("volume ledgers", 1)
 
 
+def test_a_bookie_is_replaced_as_a_whole_and_no_other_is_touched() -> None:
+    told("replaced", 1)
+
+
 def test_a_fleet_sleeps_and_wakes_with_all_it_had() -> None:
     told("sleeps", 1)
 
@@ -216,7 +191,7 @@ def test_two_operators_that_both_believe_to_lead_do_it_as_safely(name: str) -> N
 # How many writes of the operator each is, at least, in the one order of events (seed) in which each is played: up to
 # its fault a life is the same as without one, so that every fault strikes.
 SEED = 1
-WRITES = {"leaves": 42, "stays": 6, "drained": 36, "volume": 25, "sleeps": 21}
+WRITES = {"leaves": 42, "stays": 6, "drained": 36, "volume": 25, "replaced": 65, "sleeps": 21}
 DEATHS = [(name, nth) for name in STORIES for nth in range(1, WRITES[re.split("[ ,]", name)[0]] + 1)]
 
 
@@ -229,13 +204,33 @@ def test_it_is_done_whichever_write_was_the_operators_last(name: str, nth: int) 
     assert fate.has_struck
 
 
+EVERY_FOURTH = [
+    (name, how, nth)
+    for name in ("leaves", "drained node", "volume ledgers", "sleeps")
+    for how in (Fate.LOSES_ANSWER, Fate.LOSES_REQUEST)
+    for nth in range(1, 20, 4)
+]
+# Events are writes too, and orders to bookies.
+OF_A_REPLACEMENT = [("replaced", Fate.LOSES_ANSWER, nth) for nth in range(1, 83)]
+OF_A_REPLACEMENT += [("replaced", Fate.LOSES_REQUEST, nth) for nth in range(1, 83, 3)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("nth", range(1, 20, 4))
-@pytest.mark.parametrize("how", [Fate.LOSES_ANSWER, Fate.LOSES_REQUEST])
-@pytest.mark.parametrize("name", ["leaves", "drained node", "volume ledgers", "sleeps"])
+@pytest.mark.parametrize(("name", "how", "nth"), [*EVERY_FOURTH, *OF_A_REPLACEMENT])
 def test_it_is_done_whichever_answer_or_request_is_lost(name: str, how: str, nth: int) -> None:
     fate = Fate(how, nth)
 
     told(name, SEED, fate)
 
     assert fate.has_struck
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_bookie_is_replaced_while_processes_are_killed(seed: int) -> None:
+    """With data in the journal: no kill loses what has to be moved."""
+    rng = random.Random(seed)
+    world = joined.cluster(seed, journal_write_data=True).run(
+        lambda cluster: a_bookie_is_replaced(cluster, Fate("processes end"), 1, kills=rng)
+    )
+    assert world.forgotten == [NAMED_ID]
