@@ -50,6 +50,7 @@ class Attempt:
         self._failures = failures
         self._step = step
         self.has_failed = False
+        self.asked_to_wait: KubeError | None = None  # what was told, and must not be tried again at once
 
     def reason(self, error: KubeError, *, lasting: str = "ApplyRefused") -> str:
         """Return the reason of Stalled for a refusal that no repetition changes, and for a failure that lasts
@@ -59,6 +60,7 @@ class Attempt:
             return refusal_reason(error)
         if not self._failures.lasts(self._step):
             raise error
+        self.asked_to_wait = error if error.retry_after_ms else self.asked_to_wait
         return lasting
 
 

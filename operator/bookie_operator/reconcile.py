@@ -166,13 +166,19 @@ class Reconciler:
                 cluster, has_record, record_problem = await self._recalled(cluster)
             except KubeError as error:
                 return await self._say_blind(cluster, step, error)
-        # Who has lived has its names already. A status alone does not say so: it may come from a backup, or be forged.
-        if not (stored_id and has_record) and (conflict := await self._name_conflict(manifest, cluster)):
-            await self._refuse(manifest, conflict, reason="NameConflict")
-            return REFUSED_MS
         cluster = cluster.as_of(self._now_ms())
         if await self._is_anothers(key, manifest, cluster.status.operator.owner):
             return REFUSED_MS
+        # Who has lived has its names already. A status alone does not say so: it may come from a backup, or be forged.
+        if not (stored_id and has_record):
+            with self._executor.failures.step("names", key.namespace, key.name) as step:
+                try:
+                    conflict = await self._name_conflict(manifest, cluster)
+                except KubeError as error:
+                    return await self._say_blind(cluster, step, error)
+            if conflict:
+                await self._refuse(manifest, conflict, reason="NameConflict")
+                return REFUSED_MS
         if cluster.status.operator.owner != self._owner and self._owner:
             cluster = await self._claimed(cluster)
         if cluster.status.observed_generation != cluster.generation:
@@ -198,6 +204,8 @@ class Reconciler:
         blind = render.forbidden(cluster.status, cluster.generation, reason, str(error), self._now_ms())
         is_stored = blind == cluster.status and not cluster.is_recalled
         await self._executor.telling.say_without_plan(cluster.ref, blind, self._now_ms(), is_stored=is_stored)
+        if step.asked_to_wait is not None:
+            raise step.asked_to_wait  # it is told; the next look is not before that time
         return REFUSED_MS
 
     async def _seen(self, key: Key, cluster: Cluster, record_problem: str) -> Observation:
@@ -306,14 +314,10 @@ class Reconciler:
         return REFUSED_MS if told else None
 
     async def _name_conflict(self, manifest: Manifest, cluster: Cluster) -> str:
-        """Return why this cluster must not have its names; "" when it may."""
-        try:
-            others = await self._kube.list(names.KIND, cluster.namespace)
-            return collisions.find(manifest, others, await self._kube.list("PersistentVolumeClaim", cluster.namespace))
-        except KubeError as error:
-            if not (error.is_failure or isinstance(error, KubeForbidden)):
-                raise
-            return ""  # the look that follows asks the same, and says that it cannot
+        """Return why this cluster must not have its names; "" when it may. Raises KubeError: nothing is made under
+        names that may be another's."""
+        others = await self._kube.list(names.KIND, cluster.namespace)
+        return collisions.find(manifest, others, await self._kube.list("PersistentVolumeClaim", cluster.namespace))
 
     async def _recalled(self, cluster: Cluster) -> tuple[Cluster, bool, str]:
         """Return `cluster` with its status completed from the record; whether a record is there; and why it could not

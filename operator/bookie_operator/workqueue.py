@@ -16,6 +16,7 @@ from bookie.base.errors import BookieError
 logger = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
+_EARLY_S = 1e-6  # asyncio's timers may fire the resolution of their clock too early: what is due so soon is due
 DEBOUNCE_MS = 200  # events come in bursts
 BACKOFF_MIN_MS = 250
 BACKOFF_MAX_MS = 60_000
@@ -56,8 +57,9 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, delay_ms: int | None = None) -> None:
         """Look at `key` after `delay_ms` (DEBOUNCE_MS when absent), or earlier if an earlier call asked for that."""
         delay_s = (DEBOUNCE_MS if delay_ms is None else delay_ms) / 1000
-        due = max(asyncio.get_running_loop().time() + delay_s, self._closed_s.get(key, 0.0))
-        self._due[key] = min(due, self._due.get(key, due))
+        due = asyncio.get_running_loop().time() + delay_s
+        # Also what was asked for during the pass that heard how long to wait.
+        self._due[key] = max(min(due, self._due.get(key, due)), self._closed_s.get(key, 0.0))
         self._changed.set()
 
     def knows(self, key: K) -> bool:
@@ -80,7 +82,7 @@ class WorkQueue(Generic[K]):
         """Start what is due and free; return the seconds until the next key is due."""
         now = asyncio.get_running_loop().time()
         for key, due in sorted(self._due.items(), key=lambda item: item[1]):
-            if due <= now and key not in self._busy and self._room_s(now) <= now:
+            if due <= now + _EARLY_S and key not in self._busy and self._room_s(now) <= now:
                 del self._due[key]
                 self._busy[key] = now
                 group.create_task(self._work(key))

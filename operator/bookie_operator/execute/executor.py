@@ -79,7 +79,8 @@ class Executor:
         """Carry out `plan`. Raises KubeError (also for a conflict) to repeat the pass, LostLease to end the process."""
         cluster = plan.observation.cluster
         status = render.render(plan)
-        if failures := await self._write(plan, status):
+        failures, asked_to_wait = await self._write(plan, status)
+        if failures:
             plan = fleet.held_back(plan, failures)
             status = render.render(plan)
         is_stored = status == cluster.status and not cluster.is_recalled
@@ -94,6 +95,8 @@ class Executor:
         is_ordered = plan.asides or plan.cookies or plan.lost_nodes.actions
         if is_asked or is_ordered or plan.hibernation.action is not None:
             self._hindrances[_key(plan)] = found
+        if asked_to_wait is not None:
+            raise asked_to_wait  # all that could be done is done and told; the next pass is not before that time
 
     async def store(self, manifest: Manifest, live: Manifest | None, manager: str) -> None:
         """Apply over `live` an object that is no child of one cluster alone: certificates and their authorities. Raises
@@ -105,8 +108,9 @@ class Executor:
 
     # ---- before the status -------------------------------------------------------------------------------------------
 
-    async def _write(self, plan: FleetPlan, status: BookieClusterStatus) -> list[Obstacle]:
-        """Write the record of `status`, children and marks; return what could not be done."""
+    async def _write(self, plan: FleetPlan, status: BookieClusterStatus) -> tuple[list[Obstacle], KubeError | None]:
+        """Write the record of `status`, children and marks; return what could not be done, and with which of these
+        refusals the API server asked to be left alone for a while."""
         with self.failures.step("write", *_key(plan)) as step:
             unkept = await self._remember(plan, status, step)
             failures = [unkept] if unkept is not None else []
@@ -115,7 +119,7 @@ class Executor:
                     continue  # the obstacle says why; the next pass tries again
                 refused = await self._act(plan.observation, action, step)
                 failures += [refused] if refused is not None else []
-            return failures
+            return failures, step.asked_to_wait
 
     async def _remember(self, plan: FleetPlan, status: BookieClusterStatus, step: Attempt) -> Obstacle | None:
         """Write the record of `status` before the operator does or says anything that rests on it."""
@@ -186,7 +190,7 @@ class Executor:
         try:
             refused = await self._act(seen, action, step)
         except KubeError as error:
-            if error.is_conflict or error.http_status == 429 or error.is_failure:
+            if error.is_conflict or error.is_failure:
                 raise
             return Hindrance(f"could not {action}: {error}")
         return Hindrance(refused.message, refused.reason) if refused is not None else None

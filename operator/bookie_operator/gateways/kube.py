@@ -49,9 +49,9 @@ class KubeError(BookieError):
 
     @property
     def is_failure(self) -> bool:
-        """Return True when the API server could not do what it was asked: it, or a webhook that it calls, is down. One
-        that waits for a webhook until we no longer do gives no answer."""
-        return self.http_status == 0 or self.http_status >= 500
+        """Return True when the API server could not do what it was asked: it, or a webhook that it calls, is down or
+        has too much to do. One that waits for a webhook until we no longer do gives no answer."""
+        return self.http_status in (0, 410, 429) or self.http_status >= 500
 
     @property
     def quota(self) -> str:

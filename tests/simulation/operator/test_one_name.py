@@ -1,12 +1,15 @@
 """Two clusters of one namespace whose names meet: the older one lives on, of the younger one nothing is made."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 import operator_support as make
 import operator_world_support as worlds
+from bookie_operator.gateways.kube import KubeError
 from bookie_operator.model import cluster as clusters
+from bookie_operator.model import names
 from bookie_operator.model.status import BookieClusterStatus
 from bookie_operator.reconcile import Key
 from operator_world_support import World
@@ -118,3 +121,22 @@ def test_clusters_whose_names_do_not_meet_live_side_by_side(world: World, name: 
 
     assert stalled is not None
     assert stalled.reason != "NameConflict"
+
+
+def test_nothing_is_made_by_a_pass_that_could_not_ask_whose_the_names_are(world: World) -> None:
+    """The list of clusters failed once; all else was read."""
+    with_younger(world)
+
+    class Failing:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world, name)
+
+        async def list(self, kind: str, *what: str, **how: str) -> Any:
+            if kind == names.KIND:
+                raise KubeError("list BookieCluster", 500, "etcdserver: request timed out")
+            return await world.list(kind, *what, **how)
+
+    with pytest.raises(KubeError):
+        asyncio.run(world.operator(kube=Failing()).reconcile(Key("data", YOUNGER)))  # type: ignore[arg-type]
+
+    assert world.writes == []

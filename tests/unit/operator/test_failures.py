@@ -53,6 +53,20 @@ def test_a_step_that_went_well_begins_to_count_anew() -> None:
     assert fails(failures, clock, [35]) == [""]
 
 
+@pytest.mark.parametrize(("status", "retry_after_ms"), [(410, 0), (429, 7_000), (503, 7_000)])
+def test_an_api_server_that_has_too_much_to_do_is_told_too_and_is_left_alone(status: int, retry_after_ms: int) -> None:
+    clock = Clock()
+    failures, busy = Failures(clock), KubeError("LIST", status, "too many requests", retry_after_ms)
+    with pytest.raises(KubeError), failures.step(*STEP) as step:
+        step.reason(busy)
+    clock.now_s += 31
+
+    with failures.step(*STEP) as step:
+        assert step.reason(busy, lasting="ReadFailed") == "ReadFailed"
+
+    assert step.asked_to_wait is (busy if retry_after_ms else None)
+
+
 @pytest.mark.parametrize("status", [409, 404, 429])
 def test_what_another_look_may_change_repeats_the_pass(status: int) -> None:
     with pytest.raises(KubeError), Failures(Clock()).step(*STEP) as step:

@@ -286,6 +286,20 @@ def test_an_overloaded_api_server_is_left_alone_for_as_long_as_it_asks_whatever_
     assert wait_s > 25
 
 
+def test_an_event_during_the_pass_that_was_asked_to_wait_brings_the_next_one_no_sooner() -> None:
+    async def story() -> float:
+        async def handle(key: str) -> None:
+            queue.add(key)  # what the pass wrote came back as an event
+            raise KubeError("LIST pods", 429, "too many requests", 30_000)
+
+        queue: WorkQueue[str] = WorkQueue(handle)
+        queue.add("a")
+        await run(queue, lambda: until(lambda: queue.errors == 1 and len(queue) == 1))
+        return min(queue._due.values()) - asyncio.get_running_loop().time()
+
+    assert asyncio.run(story()) > 25
+
+
 @pytest.mark.parametrize(
     ("header", "expected_ms"),
     [(None, 0), ("", 0), ("7", 7_000), ("999999", 120_000), ("Wed, 21 Oct 2026", 0), ("-1", 0)],
