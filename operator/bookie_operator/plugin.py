@@ -20,7 +20,7 @@ from bookie.base.errors import BadInput, BookieError
 from bookie.runtime import streams
 from bookie_operator.model import cluster as clusters
 from bookie_operator.model import names
-from bookie_operator.model.status import BookieClusterStatus, BookieStatus, Condition
+from bookie_operator.model.status import NOBODY_LOOKED, BookieClusterStatus, BookieStatus, Condition
 from bookie_operator.resources.common import Manifest
 
 PROGRAM = "kubectl bookies"
@@ -173,6 +173,8 @@ def _age(manifest: Manifest, status: BookieClusterStatus, run: Kubectl) -> tuple
     generation = manifest["metadata"].get("generation", status.observed_generation)
     if status.observed_generation != generation:
         old.append(f"the operator has not seen generation {generation} yet: what follows is of before")
+    if status.summary.startswith(NOBODY_LOOKED):
+        old.append("the operator does not look at the bookies (Stalled says why): they are told as it saw them last")
     return old, unknown
 
 

@@ -20,6 +20,7 @@ from bookie_operator.model.storage import BY_NAME
 BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 CHANGED_CHARS_MAX = 253
 CHANGED_MAX = 32  # fields of the spec that are named one by one
+NOBODY_LOOKED = "?/"  # `summary` begins so when nobody could look at the bookies: what it says of them is of before
 HISTORY_MAX = 20  # not less than the greatest maxPerDay: it is the memory of the brake
 
 
@@ -541,7 +542,8 @@ class BookieClusterStatus(Model):
     metadata: MetadataStatus | None = None
     replicas: int = 0
     ready_replicas: int = 0
-    # Of what was seen; absent when nobody was. `unseen_bookies` stands next to them.
+    # Of what was seen; absent when nobody was: `summary` then begins with NOBODY_LOOKED. `unseen_bookies` stands next to
+    # them.
     writable_replicas: int | None = None
     limbo_bookies: int | None = None
     held_bookies: int | None = None

@@ -11,6 +11,7 @@ from bookie_operator.model.assignment import BookiePool
 from bookie_operator.model.status import (
     CHANGED_MAX,
     HISTORY_MAX,
+    NOBODY_LOOKED,
     BookieClusterStatus,
     BookieStatus,
     Budget,
@@ -145,10 +146,11 @@ def _blind(
     blank = before.model_copy(
         update={
             **counts,
+            "unseen_bookies": len(before.bookies),
             # Other clusters wait for who asks; this one begins nothing until it can be seen again.
             "rollout": before.rollout and before.rollout.model_copy(update={"asks_for_turn": False}),
             "metadata": reached,
-            "summary": f"?/{len(before.bookies)}",
+            "summary": f"{NOBODY_LOOKED}{len(before.bookies)}",
             "phase": "Stalled",
             "blocked_by": next(one.reason for one in truths if one.type == "Stalled"),
         }

@@ -12,7 +12,9 @@ import operator_support as make
 from bookie.base.ids import LedgerId
 from bookie.ports.admin import BlockedLedger, RepairStatus, State, Verdict
 from bookie_operator import plugin
+from bookie_operator.model import cluster
 from bookie_operator.plugin import KubectlFailed
+from bookie_operator.status import render
 
 
 def held() -> dict[str, Any]:
@@ -109,6 +111,18 @@ def test_a_status_of_an_older_generation_is_not_taken_for_the_present(capsys: py
 
     assert plugin.main(["status"], answers(manifest)) == 3
     assert "has not seen generation" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["status", "why"])
+def test_what_a_blind_operator_saw_last_is_not_taken_for_the_present(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = make.stored()
+    seen = cluster.parse_status(manifest["status"])
+    blind = render.forbidden(seen, 1, "ReadFailed", "GET /api/v1/pods: 503", make.NOW_MS)
+
+    assert plugin.main([verb], answers(make.with_status(blind))) == 3
+    assert "they are told as it saw them last" in capsys.readouterr().out
 
 
 def kept_by_an_operator() -> dict[str, Any]:

@@ -184,6 +184,7 @@ def test_what_is_forbidden_to_read_makes_all_unknown_and_says_so() -> None:
     assert statuses(found) == dict.fromkeys(conditions.TYPES, "Unknown") | {"Stalled": "True"}
     assert said(found, "Stalled")[1:] == ("PermissionMissing", "GET /api/v1/pods: 403 forbidden")
     assert (found.writable_replicas, found.summary, found.budget) == (None, "?/4", None)
+    assert found.unseen_bookies == len(found.bookies)
 
 
 def test_a_spec_that_cannot_be_used_leaves_nothing_said_to_be_fine() -> None:
