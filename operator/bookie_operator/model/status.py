@@ -542,8 +542,8 @@ class BookieClusterStatus(Model):
     metadata: MetadataStatus | None = None
     replicas: int = 0
     ready_replicas: int = 0
-    # Of what was seen; absent when nobody was: `summary` then begins with NOBODY_LOOKED. `unseen_bookies` stands next to
-    # them.
+    # Of what was seen; absent when nobody was: `summary` then begins with NOBODY_LOOKED. Next to them stands
+    # `unseen_bookies`.
     writable_replicas: int | None = None
     limbo_bookies: int | None = None
     held_bookies: int | None = None
