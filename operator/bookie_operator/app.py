@@ -72,7 +72,7 @@ async def run(options: OperatorOptions) -> int:
         executor = Executor(
             kube,
             bookies,
-            Recorder(kube, options.identity),
+            Recorder(kube, options.identity, loop.time),
             CrashPoint(options.crash_after, options.crash_dir),
             lease.is_held,
             loop.time,

@@ -64,6 +64,25 @@ class Attempt:
         return lasting
 
 
+class Patience:
+    """What the API server asked not to be sent again before a time (Retry-After), of writes that no pass waits for."""
+
+    def __init__(self, loop_s: Callable[[], float]) -> None:
+        self._loop_s = loop_s
+        self._until_s: dict[tuple[str, str], float] = {}  # by namespace and name
+
+    def lasts(self, name: tuple[str, str]) -> bool:
+        """Return True while what is called so must not be sent."""
+        now_s = self._loop_s()
+        self._until_s = {one: until_s for one, until_s in self._until_s.items() if now_s < until_s}
+        return name in self._until_s
+
+    def refused(self, name: tuple[str, str], error: KubeError) -> None:
+        """Note that the API server did not take what is called so, just now."""
+        if error.retry_after_ms:
+            self._until_s[name] = self._loop_s() + error.retry_after_ms / 1_000
+
+
 def refusal_reason(error: KubeError) -> str:
     """Return the reason of Stalled for a refusal that no repetition changes. Raises any other `error`."""
     if isinstance(error, KubeForbidden):

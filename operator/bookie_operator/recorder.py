@@ -1,7 +1,9 @@
 """Writes Events as objects. The name is made from the event's content, so that the same event twice is one object."""
 
 import logging
+from collections.abc import Callable
 
+from bookie_operator.failures import Patience
 from bookie_operator.gateways.kube import Kube, KubeError
 from bookie_operator.model import names, values
 from bookie_operator.model.cluster import ClusterRef
@@ -17,27 +19,25 @@ _NOTE_MAX = 1000  # events.k8s.io/v1 allows 1 kB
 class Recorder:
     """Writes Events, best effort: a failed write is logged, and no other work waits for it."""
 
-    def __init__(self, kube: Kube, identity: str) -> None:
+    def __init__(self, kube: Kube, identity: str, loop_s: Callable[[], float]) -> None:
         self._kube = kube
         self._identity = identity[:128]
         self._told: dict[tuple[str, str], None] = {}  # (namespace, name) of the newest events, oldest first
-        self._later: dict[tuple[str, str], int] = {}  # the same, of those to be sent again not before a time, Unix ms
+        self._patience = Patience(loop_s)
         self._windows: dict[tuple[str, str], tuple[int, int]] = {}  # by cluster: (minute, events in it)
 
     async def record(self, cluster: ClusterRef, event: ClusterEvent, now_ms: int) -> None:
         """Create the event once: this process remembers its name, and the API server refuses it from others."""
         manifest = self._manifest(cluster, event, now_ms)
         name = (cluster.namespace, manifest["metadata"]["name"])
-        if name in self._told or now_ms < self._later.get(name, 0) or not self._has_room(cluster, now_ms):
+        if name in self._told or self._patience.lasts(name) or not self._has_room(cluster, now_ms):
             return
-        self._later = {one: until_ms for one, until_ms in self._later.items() if now_ms < until_ms}
         try:
             await self._kube.create(manifest)
         except KubeError as error:
             if not error.is_conflict:
                 logger.warning("event not recorded reason=%s target=%s error=%s", event.reason, event.target, error)
-                if error.retry_after_ms:
-                    self._later[name] = now_ms + error.retry_after_ms
+                self._patience.refused(name, error)
                 return
         self._told[name] = None
         if len(self._told) > _TOLD_MAX:

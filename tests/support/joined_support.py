@@ -393,6 +393,9 @@ class JoinedWorld(World):
             node = self.ending.pop()
             await self.simulated.until(lambda node=node: not node.is_running, f"{node.name} ends")  # type: ignore[misc]
 
+    def loop_s(self) -> float:
+        return self.simulated.simulation.loop.time()
+
     def settle(self) -> None:
         self.now_ms = make.NOW_MS + int(self.simulated.simulation.loop.time() * 1_000)
         self.step_ms = 0

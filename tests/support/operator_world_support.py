@@ -395,6 +395,10 @@ class World:
         """Short: beside an example that fails hypothesis prints it, and all objects would hide the example."""
         return f"World(now_ms={self.now_ms}, {len(self.objects)} objects, {len(self.writes)} writes)"
 
+    def loop_s(self) -> float:
+        """The operator's own clock."""
+        return self.now_ms / 1_000
+
     # ---- the API server ------------------------------------------------------------------------------------------
 
     def _new(self, prefix: str) -> str:
@@ -1522,10 +1526,10 @@ class World:
         executor = Executor(
             api,
             self.ports,
-            Recorder(api, "operator"),
+            Recorder(api, "operator", self.loop_s),
             crash or CrashPoint(0, ""),
             may_act=may_act or (lambda: self.has_lease),
-            loop_s=lambda: self.now_ms / 1_000,
+            loop_s=self.loop_s,
         )
 
         return Reconciler(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from bookie_operator.execute import manifests
 from bookie_operator.execute.hand import Hand
+from bookie_operator.failures import Patience
 from bookie_operator.gateways.kube import KubeError
 from bookie_operator.model import names
 from bookie_operator.model.cluster import ClusterRef
@@ -24,6 +25,7 @@ class Telling:
         self._hand = hand
         self._recorder = recorder
         self._told = told
+        self._patience = Patience(hand.loop_s)
 
     async def say(self, cluster: ClusterRef, status: BookieClusterStatus, *, is_stored: bool) -> None:
         """Let a pass have said `status`, and store it unless `is_stored`. Raises KubeError."""
@@ -66,17 +68,20 @@ class Telling:
 
     async def tell(self, told: Iterable[Told]) -> None:
         """Write the status of operations, each only over the version that was read. What the API server does not take
-        is told by a later pass: what an operation did stands in the fleet and in the status of its cluster."""
+        is told by a later pass, no sooner than it asks for: what an operation did stands in the fleet and in the status
+        of its cluster."""
         for one in told:
-            if one.is_stored:
+            operation = one.operation
+            name = (operation.namespace, operation.name)
+            if one.is_stored or self._patience.lasts(name):
                 continue
             self._hand.may_write()
-            operation = one.operation
             try:
                 manifest = manifests.operation_status(operation, one.status)
                 await self._hand.kube.replace_status(manifest, manager=names.STATUS_MANAGER)
             except KubeError as error:
                 logger.warning("operation not told name=%s/%s error=%s", operation.namespace, operation.name, error)
+                self._patience.refused(name, error)
                 continue
             assert one.status.phase is not None
             logger.info(

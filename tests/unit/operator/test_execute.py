@@ -65,7 +65,7 @@ class Passes:
         self.plan, self.kube, self.now_s = plan, Kube(), 1_000.0
         kube: Any = self.kube
         bookies: Any = Bookies()
-        recorder = Recorder(kube, "test")
+        recorder = Recorder(kube, "test", lambda: self.now_s)
         self.executor = Executor(
             kube, bookies, recorder, CrashPoint(0, str(folder)), may_act=lambda: True, loop_s=lambda: self.now_s
         )

@@ -77,7 +77,9 @@ def done(kube: Kube, what: FleetPlan, folder: Path) -> list[str]:
     any_kube: Any = kube
     bookies: Any = None
     crash = CrashPoint(0, str(folder))
-    executor = Executor(any_kube, bookies, Recorder(any_kube, "test"), crash, lambda: True, lambda: 1_000.0)
+    executor = Executor(
+        any_kube, bookies, Recorder(any_kube, "test", lambda: 1_000.0), crash, lambda: True, lambda: 1_000.0
+    )
     asyncio.run(executor.run(what))
     return [one for one in kube.asked if not one.startswith("Event ")]
 

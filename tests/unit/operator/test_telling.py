@@ -42,12 +42,17 @@ class Kube:
     """An API server that refuses what is written to objects of the names in `refused`."""
 
     refused: tuple[str, ...] = ()
+    retry_after_ms: int = 0
     applied: list[Manifest] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    asked: int = 0  # for what is refused
 
     async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
         assert manager == names.STATUS_MANAGER
         if manifest["metadata"]["name"] in self.refused:
+            self.asked += 1
+            if self.retry_after_ms:
+                raise KubeError("PATCH", 429, "too many requests", self.retry_after_ms)
             raise KubeError("PATCH", 409, "the object has been modified")
         self.applied.append(manifest)
         return manifest | {"metadata": manifest["metadata"] | {"resourceVersion": "9"}}
@@ -61,11 +66,12 @@ class Desk:
     """A Telling, and all that it said."""
 
     def __init__(self, *, refused: tuple[str, ...] = (), has_lease: bool = True) -> None:
+        self.now_s = 0.0
         self.kube, self.heard = Kube(refused), list[tuple[ClusterRef, BookieClusterStatus]]()
         kube: Any = self.kube
         bookies: Any = None  # people are told without them
-        hand = Hand(kube, bookies, CrashPoint(0, ""), may_act=lambda: has_lease, loop_s=lambda: 0.0)
-        self.telling = Telling(hand, Recorder(kube, "test"), lambda *said: self.heard.append(said))
+        hand = Hand(kube, bookies, CrashPoint(0, ""), may_act=lambda: has_lease, loop_s=lambda: self.now_s)
+        self.telling = Telling(hand, Recorder(kube, "test", hand.loop_s), lambda *said: self.heard.append(said))
 
     def run(self, said: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(said)
@@ -133,6 +139,19 @@ def test_an_operation_that_somebody_changed_meanwhile_keeps_no_other_from_being_
     desk.run(desk.telling.tell([told("a", RUNNING), told("b", RUNNING)]))
 
     assert [one["metadata"]["name"] for one in desk.kube.applied] == ["b"]
+
+
+def test_an_operation_is_told_again_when_the_api_server_wants_to_hear_of_it() -> None:
+    desk = Desk(refused=("restart",))
+    desk.kube.retry_after_ms = 7_000
+    asked = []
+
+    for desk.now_s in (0.0, 1.0, 6.9, 7.0):
+        desk.run(desk.telling.tell([told("restart", RUNNING), told("other", RUNNING)]))
+        asked.append(desk.kube.asked)
+
+    assert asked == [1, 1, 1, 2]
+    assert len(desk.kube.applied) == 4, "of others it did not ask that"
 
 
 def test_a_pass_without_a_plan_warns_of_the_cluster() -> None:
