@@ -288,7 +288,7 @@ def notes_of_losses(data: bytes) -> None:
     acts = lost_entries.load(data)
     lost_entries.merged(acts)
     for key in (recorded_losses.ENDED, recorded_losses.DECLARED):
-        noted = serde.load_ledger(_V2).with_custom(key, data)
+        noted = serde.load_ledger(_V2).closed(EntryId(9), 90).with_custom(key, data)
         for trusted in (None, [_TRUSTED]):
             for loss in recorded_losses.of(noted, _SEAL.place, trusted):
                 assert loss.signature.worth is not loss_signature.Worth.TRUSTED
