@@ -128,15 +128,17 @@ class LedgerMetadata:
     def lost_runs(self) -> list[IdRange]:
         """Return the entries that were declared lost: inclusive, ascending, none touching the next. Only a closed
         ledger has any: before that nobody knows which entries it has."""
-        note = self._lost_note() if self.is_closed else None
+        note = self.lost_note() if self.is_closed else None
         return list(lost_entries.runs_of(note)) if note is not None else []
 
     def losses(self) -> tuple[lost_entries.Act, ...]:
         """Return what persons declared lost, the first act first."""
-        note = self._lost_note()
+        note = self.lost_note()
         return lost_entries.load(note) if note is not None else ()
 
-    def _lost_note(self) -> bytes | None:
+    def lost_note(self) -> bytes | None:
+        """Return the note of what was declared lost, as it stands in the record: readable or not, and also where the
+        ledger is not closed, so that nobody heeds it; None where there is none."""
         return next((value for key, value in self.custom if key == lost_entries.KEY), None)
 
     def loss_of(self, entry_id: EntryId) -> lost_entries.Act | None:

@@ -14,8 +14,8 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.base.units import NS_PER_S
 from bookie.cli import accepted_loss, ledger, losses, main
-from bookie.client.repair import accepting_loss, declaring_lost, evacuation, reading_losses, recovery
-from bookie.metadata import lost_entries, paths, serde
+from bookie.client.repair import accepting_loss, declaring_lost, evacuation, reading_losses
+from bookie.metadata import lost_entries, paths, recorded_losses, serde
 from bookie.metadata.lost_entries import Act
 from bookie.ports.admin import State
 from bookie.sim.cluster import ROOT, ClientNode, SimCluster
@@ -116,7 +116,7 @@ async def test_a_bookie_that_has_a_key_signs_what_it_does_for_an_operator(cluste
     assert "signature" not in text
     assert set(await worths(person, ledger_id)) == {"trusted"}
     closed = await person(person.client.metadata(ledger_id))
-    assert recovery.GIVEN_UP_KEY in dict(closed.custom)
+    assert recorded_losses.ENDED in dict(closed.custom)
     record = accepting_loss.record_of(closed)
     assert record is not None
     assert record["lastEntry"] == closed.last_entry

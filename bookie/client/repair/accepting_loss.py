@@ -16,7 +16,7 @@ from bookie.base.text import one_line
 from bookie.client.net.bookies import BookieClient
 from bookie.client.repair import reading_losses, recovery, remains
 from bookie.client.shared import Shared
-from bookie.metadata import loss_signature, paths
+from bookie.metadata import loss_signature, paths, recorded_losses
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.metadata.loss_signature import Seal, SigningKey
 from bookie.ports.metadata_store import Stored, find
@@ -98,7 +98,7 @@ def record_of(metadata: LedgerMetadata) -> dict[str, object] | None:
     """Return what was given up when this ledger was closed; None when nothing was, or when the ledger's maker wrote
     something else there."""
     try:
-        found = json.loads(dict(metadata.custom).get(recovery.GIVEN_UP_KEY, b"null"))
+        found = json.loads(dict(metadata.custom).get(recorded_losses.ENDED, b"null"))
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

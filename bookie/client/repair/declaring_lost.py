@@ -150,7 +150,7 @@ async def declare(shared: Shared, wanted: LostPlan) -> LedgerMetadata:
     words, seal = lost_entries.said(act), wanted.given_up.seal
     if seal is not None:
         words = seal.signed(lost_entries.KEY, words, wanted.metadata)
-    note = lost_entries.added(dict(wanted.metadata.custom).get(lost_entries.KEY), act, words)
+    note = lost_entries.added(wanted.metadata.lost_note(), act, words)
     changed = wanted.metadata.with_custom(lost_entries.KEY, note)
     try:
         await shared.ledgers.put(wanted.ledger_id, changed, wanted.version)

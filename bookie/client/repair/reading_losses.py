@@ -46,11 +46,10 @@ async def of_ledger(
     """Return a ledger's metadata, read after a sync, and what it tells was given up. Raises LedgerMissing,
     MetadataError; BadInput where the record, or for what was given up the cluster's id, cannot be read."""
     await ledgers.store.sync(ledgers.path(ledger_id))
-    stored = await ledgers.stored(ledger_id)
-    metadata = serde.load_ledger(stored.data, stored.created_ms)
+    metadata, made_ms = await _read(ledgers, ledger_id)
     if not recorded_losses.has_notes(metadata):
         return metadata, ()
-    place = Place(await cluster.instance_id(ledgers.store, ledgers.root), ledger_id, stored.created_ms)
+    place = Place(await cluster.instance_id(ledgers.store, ledgers.root), ledger_id, made_ms)
     return metadata, tuple(recorded_losses.of(metadata, place, trusted))
 
 
@@ -75,10 +74,16 @@ async def of_cluster(
 async def _look(
     ledgers: LedgerStore, instance: str, ledger_id: LedgerId, trusted: Sequence[TrustedKey] | None
 ) -> LedgerLosses:
-    stored = await ledgers.stored(ledger_id)
     try:
-        metadata = serde.load_ledger(stored.data, stored.created_ms)
+        metadata, made_ms = await _read(ledgers, ledger_id)
     except errors.BadInput as error:
         return LedgerLosses(ledger_id, problem=str(error))
-    place = Place(instance, ledger_id, stored.created_ms)
+    place = Place(instance, ledger_id, made_ms)
     return LedgerLosses(ledger_id, tuple(recorded_losses.of(metadata, place, trusted)))
+
+
+async def _read(ledgers: LedgerStore, ledger_id: LedgerId) -> tuple[LedgerMetadata, int]:
+    """Return a ledger's metadata, and when its record's node was made (`Place.made_ms`). Raises LedgerMissing,
+    MetadataError, BadInput (unreadable)."""
+    stored = await ledgers.stored(ledger_id)
+    return serde.load_ledger(stored.data, stored.created_ms), stored.created_ms

@@ -36,9 +36,6 @@ CAS_ATTEMPTS = 20
 # Entries below the end that are read for its length, after a loss was accepted.
 _LENGTH_LOOKS_MAX = 64
 
-
-# In the custom metadata of a ledger that was closed after a person gave something up (spec/metadata.md#M49).
-GIVEN_UP_KEY = recorded_losses.ENDED
 TOOL = f"bookie {bookie.__version__}"  # in the records of what people gave up
 
 
@@ -77,7 +74,7 @@ async def recover(
         # A process that begins says "unknown" too, before it knows what is on its disks: only of one that was
         # registered before and after, every "unknown" came from a bookie that has looked.
         await refuse_restarted(shared, given_up)
-        recovered = recovered.with_custom(GIVEN_UP_KEY, _record(shared, given_up, run, length))
+        recovered = recovered.with_custom(recorded_losses.ENDED, _record(shared, given_up, run, length))
     return await _end(shared, ledger_id, metadata, version, recovered, end=run.machine.end, length=length)
 
 
@@ -114,7 +111,7 @@ def _record(shared: Shared, given_up: GivenUp, run: "_Attempt", length: int) -> 
         "lengthKnown": run.is_length_known,
     }
     if given_up.seal is not None:
-        facts = given_up.seal.signed(GIVEN_UP_KEY, facts, run.metadata.closed(run.machine.end, length))
+        facts = given_up.seal.signed(recorded_losses.ENDED, facts, run.metadata.closed(run.machine.end, length))
     return json.dumps(facts).encode()
 
 
@@ -167,7 +164,7 @@ async def _end(
                 if ours not in before.segments and ours.first_entry >= stored.last_segment.first_entry:
                     stored = stored.with_ensemble(ours.first_entry, ours.bookies)
             for key, value in recovered.custom:
-                if key == GIVEN_UP_KEY:
+                if key == recorded_losses.ENDED:
                     stored = stored.with_custom(key, value)
             closed = stored.closed(end, length)
             continue

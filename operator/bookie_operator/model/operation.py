@@ -124,9 +124,22 @@ class OperationSpec(Model):
     )
 
 
+_NO_SUCH_LEDGER = "there is no such ledger"
+
+
 class EndedLedger(Model):
     id: LedgerNumber
     said: str = Field(default="", max_length=256, description="The words of the bookie that was asked.")
+
+    @classmethod
+    def missing(cls, ledger: str) -> "EndedLedger":
+        """Return what is stored of a ledger that is not there."""
+        return cls(id=ledger, said=_NO_SUCH_LEDGER)
+
+    @property
+    def is_missing(self) -> bool:
+        """True for a ledger that is not there. These words are all that is stored of that."""
+        return self.said == _NO_SUCH_LEDGER
 
 
 class OperationPhase(Enum):

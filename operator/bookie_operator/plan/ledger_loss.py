@@ -27,7 +27,6 @@ from bookie_operator.plan.operation_queue import Said
 
 CAPABILITY = "ledger-loss"  # of bookies: they can be asked
 AGAIN_MS = 60_000
-NO_SUCH_LEDGER = "there is no such ledger"  # stored as what was said of it
 _SAID_MAX, _NAMED_MAX = 256, 8
 
 
@@ -75,8 +74,8 @@ def ended(seen: Observation, operation: BookieOperation) -> tuple[EndedLedger, .
     for ledger in operation.spec.target.ledgers:
         answer = seen.ledger_answers.get((operation.uid, ledger))
         if answer is not None and answer.is_done:
-            said = NO_SUCH_LEDGER if answer.is_missing else answer.text[:_SAID_MAX]
-            stored.setdefault(ledger, EndedLedger(id=ledger, said=said))
+            told = EndedLedger(id=ledger, said=answer.text[:_SAID_MAX])
+            stored.setdefault(ledger, EndedLedger.missing(ledger) if answer.is_missing else told)
     return tuple(stored.values())
 
 
@@ -84,7 +83,7 @@ def tell(seen: Observation, operation: BookieOperation) -> Said:
     """Return how far the operation is. A ledger that is not there is done, and never told as one that was closed."""
     assert operation.spec is not None
     left, count = _left(seen, operation, operation.spec), len(operation.spec.target.ledgers)
-    missing = [one.id for one in ended(seen, operation) if one.said == NO_SUCH_LEDGER]
+    missing = [one.id for one in ended(seen, operation) if one.is_missing]
     if len(missing) == count:
         return OperationPhase.COMPLETE, f"nothing was given up: there is no ledger {_listed(missing)}"
     absent = f" (there is no ledger {_listed(missing)})" if missing else ""

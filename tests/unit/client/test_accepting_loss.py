@@ -7,8 +7,8 @@ import json
 import pytest
 
 from bookie.base.ids import BookieId, EntryId, LedgerId
-from bookie.client.repair import accepting_loss, recovery
-from bookie.metadata import lost_entries
+from bookie.client.repair import accepting_loss
+from bookie.metadata import lost_entries, recorded_losses
 from bookie.metadata.ledger import LedgerMetadata, new_ledger
 
 
@@ -19,7 +19,7 @@ def closed(key: str, note: bytes) -> LedgerMetadata:
 
 @pytest.mark.parametrize("note", [b"", b"\xff", b"null", b"7", b"[1, 2]", b'"said"', b"[" * 100_000])
 def test_an_accepted_loss_that_is_none_tells_nothing(note: bytes) -> None:
-    metadata = closed(recovery.GIVEN_UP_KEY, note)
+    metadata = closed(recorded_losses.ENDED, note)
 
     assert accepting_loss.record_of(metadata) is None
     assert accepting_loss.told(LedgerId(7), metadata) == "ledger 7 is closed at entry 9; nothing was given up"
