@@ -24,6 +24,7 @@ class Failures:
     def __init__(self, loop_s: Callable[[], float]) -> None:
         self._loop_s = loop_s
         self._since: dict[Step, tuple[float, float]] = {}  # first and last failure, loop time
+        self.patience = Patience(loop_s)
 
     @contextmanager
     def step(self, *step: str) -> Iterator["Attempt"]:
@@ -61,26 +62,34 @@ class Attempt:
         if not self._failures.lasts(self._step):
             raise error
         self.asked_to_wait = error if error.retry_after_ms else self.asked_to_wait
+        self._failures.patience.refused(self._step, error)
         return lasting
+
+    def check_may_try(self) -> None:
+        """Raise what was told of this step while the API server has asked not to be sent it again: for a step beside
+        which the pass goes on."""
+        error = self._failures.patience.asked(self._step)
+        if error is not None:
+            raise error
 
 
 class Patience:
-    """What the API server asked not to be sent again before a time (Retry-After), of writes that no pass waits for."""
+    """What the API server asked not to be sent again before a time (Retry-After): calls beside which a pass goes on."""
 
     def __init__(self, loop_s: Callable[[], float]) -> None:
         self._loop_s = loop_s
-        self._until_s: dict[tuple[str, str], float] = {}  # by namespace and name
+        self._asked: dict[Step, tuple[float, KubeError]] = {}  # until when, and by what
 
-    def lasts(self, name: tuple[str, str]) -> bool:
-        """Return True while what is called so must not be sent."""
+    def asked(self, name: Step) -> KubeError | None:
+        """Return why what is called so must not be sent now; None when it may be."""
         now_s = self._loop_s()
-        self._until_s = {one: until_s for one, until_s in self._until_s.items() if now_s < until_s}
-        return name in self._until_s
+        self._asked = {one: each for one, each in self._asked.items() if now_s < each[0]}
+        return self._asked[name][1] if name in self._asked else None
 
-    def refused(self, name: tuple[str, str], error: KubeError) -> None:
-        """Note that the API server did not take what is called so, just now."""
-        if error.retry_after_ms:
-            self._until_s[name] = self._loop_s() + error.retry_after_ms / 1_000
+    def refused(self, name: Step, error: KubeError) -> None:
+        """Note that the API server did not take what is called so, just now. What was not sent begins no new time."""
+        if error.retry_after_ms and self.asked(name) is not error:
+            self._asked[name] = (self._loop_s() + error.retry_after_ms / 1_000, error)
 
 
 def refusal_reason(error: KubeError) -> str:

@@ -231,6 +231,7 @@ class Reconciler:
         Raises KubeError where it does not, and for what may pass by itself."""
         with self._executor.failures.step("keys", cluster.namespace, cluster.name) as step:
             try:
+                step.check_may_try()
                 strange = await self._identities.ensure(cluster)
             except KubeError as error:
                 reason = step.reason(error, lasting="ReadFailed")

@@ -30,7 +30,7 @@ class Recorder:
         """Create the event once: this process remembers its name, and the API server refuses it from others."""
         manifest = self._manifest(cluster, event, now_ms)
         name = (cluster.namespace, manifest["metadata"]["name"])
-        if name in self._told or self._patience.lasts(name) or not self._has_room(cluster, now_ms):
+        if name in self._told or self._patience.asked(name) or not self._has_room(cluster, now_ms):
             return
         try:
             await self._kube.create(manifest)

@@ -337,6 +337,8 @@ class World:
     without_webhook: str = ""  # a kind that no write of is taken while its webhook is down
     webhook_status: int = 500  # what its writes get then; 0: none of them is answered in time
     no_reads: "tuple[str, ...]" = ()  # kinds that the API server fails to read (its etcd, or who encrypts that)
+    retry_after_ms: int = 0  # which it asks for then
+    reads_failed: int = 0
     denied: "dict[str, KubeError]" = field(default_factory=dict)  # by kind: how each write of one is refused
     has_lease: bool = True
     admit: Callable[[Manifest], Manifest] = as_it_is  # what admission makes of every child
@@ -428,7 +430,8 @@ class World:
         if kind == self.forbidden:
             raise KubeForbidden(kind, 403, "forbidden")
         if kind in self.no_reads and is_read:
-            raise KubeError(kind, 500, "failed to decrypt DEK")
+            self.reads_failed += 1
+            raise KubeError(kind, 500, "failed to decrypt DEK", self.retry_after_ms)
         if kind == self.without_webhook and not is_read:
             raise KubeError(kind, self.webhook_status, "failed calling webhook")
         if kind in self.denied and not is_read:

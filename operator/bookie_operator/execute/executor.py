@@ -146,6 +146,7 @@ class Executor:
             return _protection(action, _live(seen, action))
         stored: Manifest | None = None
         try:
+            step.check_may_try()
             if isinstance(action, DeleteChild):
                 await self._hand.delete(cluster.namespace, action)
             else:
@@ -206,6 +207,7 @@ class Executor:
             for action in plan.expansion.actions:
                 self._hand.may_write()
                 try:
+                    step.check_may_try()
                     await self._hand.kube.apply(
                         manifests.resized(cluster.namespace, action), manager=names.SIZE_MANAGER
                     )

@@ -87,6 +87,7 @@ class Hand:
         self.may_write()
         with self.failures.step("scale", namespace, action.stateful_set) as step:
             try:
+                step.check_may_try()
                 await self.kube.apply(manifests.manifest(namespace, action), manager=manifests.manager(action))
             except KubeError as error:
                 return False, "" if error.is_conflict else obstacle(step, error, str(action)).message

@@ -128,6 +128,7 @@ class Stops:
         self._hand.may_write()  # the flush took its time, or the deletion before this one
         with self._hand.failures.step("delete", namespace, child.kind, child.name) as step:
             try:
+                step.check_may_try()
                 await self._hand.delete(namespace, child)
             except KubeError as error:
                 logger.warning("not stopped namespace=%s action=%s error=%s", namespace, child, error)

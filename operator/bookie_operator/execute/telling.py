@@ -73,7 +73,7 @@ class Telling:
         for one in told:
             operation = one.operation
             name = (operation.namespace, operation.name)
-            if one.is_stored or self._patience.lasts(name):
+            if one.is_stored or self._patience.asked(name):
                 continue
             self._hand.may_write()
             try:

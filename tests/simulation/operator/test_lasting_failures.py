@@ -93,6 +93,22 @@ def test_while_keys_cannot_be_read_the_status_says_so_and_what_else_becomes_of_t
     assert told(world, "UpToDate").status == "True"
 
 
+def test_keys_are_not_asked_for_again_before_the_time_that_the_api_server_asked_for(world: World) -> None:
+    """The passes go on meanwhile, since a bookie may need one."""
+    operator = world.operator()
+    passes(world, operator, 3)
+    world.no_reads, world.retry_after_ms = ("Secret",), 7_000
+    passes(world, operator, 32)
+    assert told(world, "Stalled").reason == "ReadFailed"
+
+    asked = world.reads_failed
+    assert passes(world, operator, 21) == 0
+    assert world.reads_failed - asked == 3
+    world.no_reads = ()
+    passes(world, operator, 8)
+    assert told(world, "Stalled").status == "False"
+
+
 def test_a_new_operator_that_cannot_read_keys_says_that_nothing_is_known(world: World) -> None:
     """It has nothing to show to a bookie: none of them is called silent for that."""
     world.no_reads = ("Secret",)

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from bookie_operator.crash import CrashPoint
 from bookie_operator.execute.executor import Executor
 from bookie_operator.gateways.kube import KubeError, Manifest
 from bookie_operator.plan import fleet
-from bookie_operator.plan.actions import DeleteChild, DetachPool, RetireBookie, ScalePool
+from bookie_operator.plan.actions import DeleteChild, DetachPool, ResizeClaim, RetireBookie, ScalePool
 from bookie_operator.plan.doors import Door
+from bookie_operator.plan.expansion import Growth, GrowthState
 from bookie_operator.plan.fleet import FleetPlan
 from bookie_operator.recorder import Recorder
 
@@ -34,21 +36,28 @@ class Kube:
     """An API server that takes everything, while it is down only status and record."""
 
     is_down = False
+    retry_after_ms = 0
+    refused = told = 0  # calls, statuses
 
     async def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
-        if self.is_down and manifest["kind"] != "ConfigMap":
-            raise KubeError("PATCH", 500, "failed calling webhook")
+        if manifest["kind"] != "ConfigMap":
+            self.check("PATCH")
         return manifest
 
     async def replace_status(self, manifest: Manifest, *, manager: str) -> Manifest:
+        self.told += 1
         return manifest
 
     async def create(self, manifest: Manifest) -> Manifest:
         return manifest
 
     async def delete(self, *_: object, **__: object) -> None:
+        self.check("DELETE")
+
+    def check(self, verb: str) -> None:
         if self.is_down:
-            raise KubeError("DELETE", 500, "failed calling webhook")
+            self.refused += 1
+            raise KubeError(verb, 503, "failed calling webhook", self.retry_after_ms)
 
 
 class Bookies:
@@ -97,3 +106,47 @@ def test_two_failures_with_a_success_between_them_are_no_lasting_one(passes: Pas
     assert passes.run(is_down=True, after_s=0) == "repeated"
     assert passes.run(is_down=False, after_s=10) == ""
     assert passes.run(is_down=True, after_s=25) == "repeated"
+
+
+def test_what_is_told_is_not_tried_again_before_the_time_that_the_api_server_asked_for(passes: Passes) -> None:
+    passes.kube.retry_after_ms = 7_000
+    assert passes.run(is_down=True, after_s=0) == "repeated"
+    told = passes.run(is_down=True, after_s=31)
+    assert "failed calling webhook" in told
+    assert passes.kube.refused == 2
+
+    assert passes.run(is_down=False, after_s=6) == told, "not asked, and not called well"
+    assert passes.run(is_down=True, after_s=0.9) == told
+    assert passes.kube.refused == 2
+    assert passes.run(is_down=True, after_s=0.2) == told, "the time is over, however often it was told since"
+    assert passes.kube.refused == 3
+    assert passes.run(is_down=False, after_s=7) == ""
+
+
+def test_a_size_that_is_told_is_not_asked_for_again_before_that_time_either(tmp_path: Path) -> None:
+    plan = fleet.decide(make.observation())
+    claim: Any = SimpleNamespace(uid="claim-uid", size=None)
+    growing = Growth(NAME, "journal", claim, "4Gi", GrowthState.TO_ASK)
+    asked = replace(plan.expansion, growing=(growing,), actions=(ResizeClaim(CLAIM.name, "claim-uid", "7", "4Gi"),))
+    passes = Passes(replace(plan, actions=(), expansion=asked), tmp_path)
+    passes.kube.retry_after_ms = 7_000
+    assert passes.run(is_down=True, after_s=0) == "repeated"
+
+    for after_s, refused in ((31, 2), (6, 2), (2, 3)):
+        passes.run(is_down=True, after_s=after_s)
+        assert passes.kube.refused == refused
+        assert "claim-uid" in passes.executor.refused_sizes(plan.observation.cluster)
+
+
+def test_a_write_that_the_api_server_has_no_time_for_is_told_and_the_next_pass_is_no_sooner_than_it_asks(
+    tmp_path: Path,
+) -> None:
+    passes = Passes(fleet.decide(make.observation()), tmp_path)
+    passes.kube.retry_after_ms = 7_000
+
+    assert (passes.run(is_down=True, after_s=0), passes.kube.told) == ("repeated", 0), "it may pass by itself"
+    passes.now_s += 31
+    with pytest.raises(KubeError) as asked:
+        asyncio.run(passes.executor.run(passes.plan))
+
+    assert (asked.value.retry_after_ms, passes.kube.told) == (7_000, 1)

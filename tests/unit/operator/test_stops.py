@@ -126,6 +126,23 @@ def test_one_that_took_writes_flushes_unsealed_and_nothing_else_becomes_of_it(wo
     assert world.asked == ["flush"]
 
 
+def test_a_deletion_that_the_api_server_has_no_time_for_is_tried_again_when_it_asked_for_that(world: World) -> None:
+    world.refuses[POD] = KubeError("DELETE", 503, "too many requests", 7_000)
+    with pytest.raises(KubeError):
+        world.stop()
+    world.now_s += 31
+    told = world.stop()
+    assert told is not None
+    assert "too many requests" in told.text
+
+    world.now_s += 6
+    assert world.stop() == told
+    assert world.asked.count(POD) == 2
+    world.now_s += 2
+    world.stop()
+    assert world.asked.count(POD) == 3
+
+
 def test_one_that_cannot_flush_is_not_ended_and_says_why(world: World) -> None:
     world.refuses["flush"] = True
 

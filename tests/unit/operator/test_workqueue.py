@@ -300,6 +300,41 @@ def test_an_event_during_the_pass_that_was_asked_to_wait_brings_the_next_one_no_
     assert asyncio.run(story()) > 25
 
 
+class HeldClock(asyncio.SelectorEventLoop):
+    """A loop whose clock a test sets."""
+
+    now_s = 1_000.0
+
+    def time(self) -> float:
+        return self.now_s
+
+
+def test_what_is_due_is_begun_though_a_timer_fires_a_moment_early_and_nothing_sooner() -> None:
+    """No turn of such a loop would bring the time nearer: the queue would wait for ever, or turn as long."""
+    loop, seen = HeldClock(), list[str]()
+
+    async def handle(key: str) -> None:
+        seen.append(key)
+
+    async def story() -> None:
+        queue: WorkQueue[str] = WorkQueue(handle)
+        queue.add("due", 0)
+        loop.now_s += 2e-6
+        queue.add("soon", 0)
+        loop.now_s -= 2.5e-6
+
+        async def then() -> None:
+            for _ in range(50):
+                await asyncio.sleep(0)
+
+        await run(queue, then)
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(story())
+
+    assert seen == ["due"]
+
+
 @pytest.mark.parametrize(
     ("header", "expected_ms"),
     [(None, 0), ("", 0), ("7", 7_000), ("999999", 120_000), ("Wed, 21 Oct 2026", 0), ("-1", 0)],

@@ -304,6 +304,15 @@ def test_who_lives_anew_after_accepted_losses_is_asked_for_no_old_volume() -> No
     assert "delete" not in message, "it may be blocked for the moment alone"
 
 
+@pytest.mark.parametrize("case", [make.lost_case(), repairing(make.bookie_case())], ids=["waits", "heals"])
+def test_while_a_bookie_lacks_what_it_had_no_condition_calls_the_data_well(case: BookieCase) -> None:
+    found = status(make.fleet(case))
+
+    assert said(found, "Degraded")[:2] == ("True", "Repairing")
+    assert said(found, "DataAtRisk")[:2] == ("True", "AtTolerance")
+    assert said(found, "StorageHealthy")[:2] == ("False", "LostVolume")
+
+
 def test_while_one_of_them_has_not_begun_anew_old_volumes_are_asked_for() -> None:
     message = said(status(make.fleet(make.lost_case(), zone_b=repairing(make.sibling("zone-b", 0)))), "Stalled")[2]
 
