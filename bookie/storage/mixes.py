@@ -55,7 +55,7 @@ def not_plain(
     for place, (ledger_id, key, entry_id, body) in enumerate(adds):
         number = ledger_id % count if ledger_id >= first else number_of(ledger_id)
         ledger = known[number].get(ledger_id)
-        is_open = ledger is not None and not ledger.flags and ledger.master_key == key
+        is_open = ledger is not None and not ledger.flags and ledger.master_key == key and key != b""
         is_whole = entry_id >= 0 and len(body) >= _HEAD_SIZE and ids_of(body) == (ledger_id, entry_id)
         if not is_open or not is_whole or ledger_id in on_the_way:
             found.append(place)

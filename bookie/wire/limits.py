@@ -25,7 +25,10 @@ BATCH_COUNT_MAX: Final = 4096
 
 
 def check_master_key(key: bytes | None) -> None:
-    """Refuse a master key that is longer than any client's. Raises BadRequest."""
+    """Refuse a master key that no client has. Raises Unauthorized for an empty one: a ledger of which no key is known
+    takes whatever key comes next, over what came with none. Raises BadRequest for one that is too long."""
+    if key is not None and not key:
+        raise errors.Unauthorized("the request carries no master key")
     if key is not None and len(key) > MASTER_KEY_SIZE_MAX:
         raise errors.BadRequest(f"the master key has {len(key)} bytes; at most {MASTER_KEY_SIZE_MAX} are allowed")
 

@@ -11,13 +11,17 @@ import pytest
 import attack_frames
 import seeds_support
 from bookie.base.errors import BookieError
-from bookie.base.ids import LedgerId
+from bookie.base.ids import EntryId, LedgerId
+from bookie.client.write.writer import LedgerWriter
 from bookie.ports import World
 from bookie.ports.network import Address
 from bookie.sim import faults, workload
 from bookie.sim.cluster import PORT, SimCluster, SimSettings
 from bookie.sim.injector import Injector
 from bookie.sim.node import SimNode
+from bookie.wire import codes
+from bookie.wire.digest import Digest, DigestType
+from bookie.wire.proto import bookkeeper_pb2 as proto
 
 SEEDS = 4
 FAULTS_S = 20.0
@@ -97,4 +101,57 @@ def test_a_fresh_seed_keeps_every_promise_beside_an_attacker(seed: int) -> None:
         f" {cluster.oracle.entries_acknowledged} entries acknowledged"
     )
     assert attacker.sent
+    assert not cluster.simulation.violations
+
+
+def forged(ledger_id: LedgerId, entry_id: int) -> bytes:
+    """An entry without a key that checks as its client's would: a checksum knows no password."""
+    request = proto.Request()
+    request.header.version, request.header.operation, request.header.txnId = 3, codes.Operation.ADD_ENTRY, entry_id + 1
+    request.addRequest.ledgerId, request.addRequest.entryId, request.addRequest.masterKey = ledger_id, entry_id, b""
+    sealed = Digest(DigestType.CRC32C, b"").seal(ledger_id, EntryId(entry_id), entry_id - 1, 7, b"forged")
+    request.addRequest.body = b"".join(map(bytes, sealed))
+    return attack_frames.framed(request.SerializeToString())
+
+
+def test_a_recovery_takes_no_entry_that_a_stranger_wrote_without_a_key_before_the_writer_came() -> None:
+    cluster = SimCluster(41, SimSettings(bookies=3), wiretap=False)
+
+    async def story(it: SimCluster) -> None:
+        app = await it.client("app")
+
+        async def create() -> LedgerWriter:
+            return await app.client.create(password=b"secret")
+
+        writer = await app(create())
+        attacker = it.simulation.node("attacker", ())
+        world = attacker.begin()
+
+        async def strike() -> None:
+            for name in it.bookies:
+                stream = await world.network.dial(Address(name, PORT), world.clock.monotonic_ns() + ANSWER_NS)
+                last = attack_frames.marker(3, writer.id, 10**6)
+                stream.write([*(forged(writer.id, number) for number in range(20)), last.frame])
+                answers = b""
+                while last.answer not in answers:
+                    answers += await stream.read()
+                stream.close()
+
+        await attacker.do(strike())
+
+        async def append() -> None:
+            for _ in range(3):
+                await writer.append(b"honest")
+
+        await app(append())
+        app.crash()
+        reader = await it.client("reader")
+
+        async def read() -> list[bytes]:
+            opened = await reader.client.open(writer.id, b"secret")
+            return [bytes(entry.payload) for entry in await opened.read(0, opened.last_entry)]
+
+        assert await reader(read()) == [b"honest"] * 3
+
+    cluster.run(story)
     assert not cluster.simulation.violations

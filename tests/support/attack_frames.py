@@ -179,6 +179,8 @@ class Frames:
         ledger_id, entry_id = self._ledger(), self._entry()
         flags = self._draw.choice((0, 0, 1, 2, 3, 4, 5, self._draw.getrandbits(16)))
         version = 2 if self._draw.random() < 0.95 else self._draw.randrange(4)
+        if not self._claims and version == 0:
+            version = 1  # of version 0 the flags are the opcode: what looks like a read here may be an add there
         match self._draw.choice(("add", "add", "read", "read", "batch")):
             case "add":
                 key = (self._key() + bytes(20))[:20]

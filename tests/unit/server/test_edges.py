@@ -144,7 +144,7 @@ def test_every_edge_of_every_field_is_answered_and_read_back() -> None:
         AddRequest(0, 3, LedgerId(5), EntryId(0), bytes(70_000), of(5, 0, -1, 40)),
         ReadRequest(0, 3, LedgerId(5), EntryId(0), bytes(65), is_fencing=True),
         WriteLacRequest(0, 3, LedgerId(5), 0, bytes(65), of(5, 0, 0, 36)),
-        WriteLacRequest(0, 3, LedgerId(5), 0, b"", of(5, 0, 0, 36).ljust(65)),
+        WriteLacRequest(0, 3, LedgerId(5), 0, server_support.KEY, of(5, 0, 0, 36).ljust(65)),
     ],
     ids=lambda request: type(request).__name__,
 )
@@ -156,3 +156,32 @@ async def test_what_is_too_long_is_a_bad_request_and_leaves_nothing_behind(
 
     assert answer.status is Status.EBADREQ
     assert store.facts(LedgerId(5)) is None
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        AddRequest(0, 3, LedgerId(5), EntryId(0), b"", of(5, 0, -1, 40)),
+        AddRequest(0, 3, LedgerId(5), EntryId(0), b"", of(5, 0, -1, 40), is_recovery=True),
+        ReadRequest(0, 3, LedgerId(5), EntryId(0), b"", is_fencing=True),
+        WriteLacRequest(0, 3, LedgerId(5), 0, b"", of(5, 0, 0, 36)),
+    ],
+    ids=["add", "recovery add", "fence", "LAC"],
+)
+@pytest.mark.parametrize("is_known", [False, True])
+@story(server_support.run)
+async def test_who_has_no_key_writes_nothing_that_the_first_key_would_be_put_over(
+    asker: Asker, store: EntryStore, *, request_: Request, is_known: bool
+) -> None:
+    """A ledger of which no key is known takes the next one: what came with none would then be its clients'."""
+    if is_known:
+        await store.protect([(LedgerId(5), False, False, None)])
+    before = store.facts(LedgerId(5))
+
+    answer = await asker.ask(request_)
+
+    assert answer.status is Status.EUA
+    assert store.facts(LedgerId(5)) == before
+    if is_known:
+        assert await store.entry_ranges(LedgerId(5)) == []
+        assert list(store.not_plain([LedgerId(5)], [b""], [EntryId(0)], [of(5, 0, -1, 40)])) == [0]
