@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 from collections.abc import Generator
@@ -104,6 +105,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (drawn if is_drawn(one) else left_out).append(one)
     config.hook.pytest_deselected(items=left_out)
     items[:] = drawn
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A command that a test runs in this process may set up logging (`runtime.log`), to the test's own stderr, which is
+    closed when it ends. Whatever a later test logs would be an error there, printed into what that test reads."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        return (yield)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 @pytest.hookimpl(wrapper=True)
