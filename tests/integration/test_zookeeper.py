@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
 import port_support
+import wait_support
 import zookeeper_support
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
@@ -37,7 +38,7 @@ def run_with(server: ZooKeeper, body: Body) -> None:
     async def main() -> None:
         store = await ZooKeeperStores().connect(server.uri, session_timeout_ms=SESSION_MS)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(wait_support.patient(30)):
                 await body(store)
         finally:
             await store.close()

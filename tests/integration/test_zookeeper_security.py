@@ -75,7 +75,7 @@ def run_as(
         patience_ms = int(wait_support.patient(session_ms))
         store = await ZooKeeperStores(security).connect(uri, session_timeout_ms=patience_ms)
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(wait_support.patient(60)):
                 return await body(store)
         finally:
             await store.close()
@@ -160,7 +160,7 @@ def test_a_refusal_later_is_told_and_ends_when_the_server_is_put_right(
         server.stop()
         jaas.write_text(JAAS.replace(PASSWORD, "another"))
         server.start()
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(wait_support.patient(40)):
             while True:
                 try:
                     await store.get("/mine")
@@ -170,7 +170,7 @@ def test_a_refusal_later_is_told_and_ends_when_the_server_is_put_right(
         server.stop()
         jaas.write_text(JAAS)
         server.start()
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(wait_support.patient(40)):
             while True:
                 try:
                     assert (await store.get("/mine")).data == b"1"
