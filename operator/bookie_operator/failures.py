@@ -53,22 +53,22 @@ class Attempt:
         self.has_failed = False
         self.asked_to_wait: KubeError | None = None  # what was told, and must not be tried again at once
 
-    def reason(self, error: KubeError, *, lasting: str = "ApplyRefused") -> str:
+    def reason(self, error: KubeError, *, lasting: str = "ApplyRefused", what: str = "") -> str:
         """Return the reason of Stalled for a refusal that no repetition changes, and for a failure that lasts
-        (`lasting`). Raises any other `error`, which repeats the pass."""
+        (`lasting`). Raises any other `error`, which repeats the pass. `what`: which call of the step failed."""
         self.has_failed = True
         if not error.is_failure:
             return refusal_reason(error)
         if not self._failures.lasts(self._step):
             raise error
         self.asked_to_wait = error if error.retry_after_ms else self.asked_to_wait
-        self._failures.patience.refused(self._step, error)
+        self._failures.patience.refused((*self._step, what), error)
         return lasting
 
-    def check_may_try(self) -> None:
-        """Raise what was told of this step while the API server has asked not to be sent it again: for a step beside
-        which the pass goes on."""
-        error = self._failures.patience.asked(self._step)
+    def check_may_try(self, what: str = "") -> None:
+        """Raise what was told of the step's call `what` while the API server has asked not to be sent it again: for
+        one beside which the pass goes on, with the step's other calls too."""
+        error = self._failures.patience.asked((*self._step, what))
         if error is not None:
             raise error
 

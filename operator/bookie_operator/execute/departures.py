@@ -105,7 +105,7 @@ class Departures:
         the next pass looks again."""
         with self._hand.failures.step("take", namespace, action.bookie) as step:
             try:
-                step.check_may_try()
+                step.check_may_try(str(action))
                 await self._hand.delete(namespace, child)
             except KubeError as error:
                 return "" if error.is_conflict else obstacle(step, error, str(action)).message

@@ -146,7 +146,7 @@ class Executor:
             return _protection(action, _live(seen, action))
         stored: Manifest | None = None
         try:
-            step.check_may_try()
+            step.check_may_try(str(action))
             if isinstance(action, DeleteChild):
                 await self._hand.delete(cluster.namespace, action)
             else:

@@ -87,7 +87,7 @@ class Hand:
         self.may_write()
         with self.failures.step("scale", namespace, action.stateful_set) as step:
             try:
-                step.check_may_try()
+                step.check_may_try(str(action))
                 await self.kube.apply(manifests.manifest(namespace, action), manager=manifests.manager(action))
             except KubeError as error:
                 return False, "" if error.is_conflict else obstacle(step, error, str(action)).message
@@ -109,5 +109,5 @@ def obstacle(step: Attempt, error: KubeError, what: str) -> Obstacle:
     """Return the obstacle for a refusal that no repetition changes, or for what the API server fails at for long: a
     webhook that is down must not keep the status from telling what else becomes of the fleet. Raises any other `error`,
     which repeats the pass."""
-    reason = step.reason(error)
+    reason = step.reason(error, what=what)
     return Obstacle(reason, f"could not {what}{', tried again and again' if error.is_failure else ''}: {error}")

@@ -126,15 +126,16 @@ class Stops:
         """Delete exactly the object that was seen; return (it is gone or goes, why it was refused). Another one of this
         name, or one that changed since, is looked at anew: (False, None)."""
         self._hand.may_write()  # the flush took its time, or the deletion before this one
+        what = f"delete {child.kind} {child.name}"
         with self._hand.failures.step("delete", namespace, child.kind, child.name) as step:
             try:
-                step.check_may_try()
+                step.check_may_try(what)
                 await self._hand.delete(namespace, child)
             except KubeError as error:
                 logger.warning("not stopped namespace=%s action=%s error=%s", namespace, child, error)
                 if error.is_conflict:
                     return False, None
-                refused = obstacle(step, error, f"delete {child.kind} {child.name}")
+                refused = obstacle(step, error, what)
                 reason = refused.reason if isinstance(error, KubeForbidden) else "RolloutHalted"
                 return False, Hindrance(f"{refused.reason}: {refused.message}", reason, now_ms)
         logger.info("done namespace=%s action=%s", namespace, child)

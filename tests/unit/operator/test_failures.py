@@ -71,3 +71,18 @@ def test_an_api_server_that_has_too_much_to_do_is_told_too_and_is_left_alone(sta
 def test_what_another_look_may_change_repeats_the_pass(status: int) -> None:
     with pytest.raises(KubeError), Failures(Clock()).step(*STEP) as step:
         step.reason(KubeError("PATCH", status, "not now"))
+
+
+def test_a_call_that_must_wait_keeps_no_other_call_of_its_step() -> None:
+    clock = Clock()
+    failures, busy = Failures(clock), KubeError("PATCH", 503, "too many requests", 7_000)
+    with pytest.raises(KubeError), failures.step(*STEP) as step:
+        step.reason(busy, what="apply StatefulSet one")
+    clock.now_s += 31
+    with failures.step(*STEP) as step:
+        step.reason(busy, what="apply StatefulSet one")
+
+        step.check_may_try("apply StatefulSet two")
+        with pytest.raises(KubeError) as told:
+            step.check_may_try("apply StatefulSet one")
+    assert told.value is busy
