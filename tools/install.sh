@@ -13,7 +13,19 @@ missing() {  # missing COMMAND PACKAGE: adds PACKAGE to what apt must bring when
   command -v "$1" >/dev/null 2>&1 || packages="$packages $2"
 }
 
-python="$(command -v python3.11 || command -v python3 || true)"
+can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
+
+# Debian's own interpreter first: the image has it, and tests that are green on another one prove nothing about it.
+find_python() {
+  for one in /usr/bin/python3 python3.11 python3; do
+    "$one" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
+    can_install || "$one" -c 'import ensurepip, venv' 2>/dev/null || continue
+    command -v "$one"
+    return
+  done
+}
+
+python="$(find_python)"
 packages=""
 [ -n "$python" ] || packages="python3 python3-venv"
 if [ -n "$python" ] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then packages="$packages python3-venv"; fi
@@ -24,7 +36,7 @@ missing git git
 missing gcc "gcc libc6-dev"            # the hot modules as C, for a test and the benchmarks
 if [ -n "$python" ] && ! "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; then packages="$packages python3-dev"; fi
 if [ -n "$packages" ]; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  if can_install; then
     say "system packages:$packages"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
@@ -34,12 +46,12 @@ if [ -n "$packages" ]; then
     say "missing here:$packages (install these, or run as root on Debian)"
     exit 1
   fi
-  python="$(command -v python3.11 || command -v python3)"
+  python="$(find_python)"
 fi
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { say "Python 3.11 or newer is needed, $python is older"; exit 1; }
+[ -n "$python" ] || { say "Python 3.11 or newer is needed; /usr/bin/python3, python3.11 and python3 are older or not there"; exit 1; }
 
 say "virtual environment in .venv (a few minutes the first time: Spark is 400 MB)"
-[ -x .venv/bin/python ] && .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { rm -rf .venv; "$python" -m venv .venv; }
+[ "$(.venv/bin/python -V 2>/dev/null)" = "$("$python" -V)" ] || { rm -rf .venv; "$python" -m venv .venv; }
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bookie,operator,spark,dev]'
 printf '%s\n' "$want" > .venv/.installed

@@ -66,9 +66,6 @@ _NEXT = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
-    if not __debug__:
-        print("bookie: asserts guard the data and are never switched off: run without -O", file=sys.stderr)
-        return USAGE
     words = list(sys.argv[1:] if arguments is None else arguments)
     with streams.guarded("bookie"), extras.told("bookie"):
         return _run(words)

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 
-from bookie.base import errors
+from bookie.base import asserts, errors
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client import arguments, cluster
 from bookie.client.admin import ClusterAdmin
@@ -45,7 +45,10 @@ class Client:
         self._is_closed = False
 
     async def __aenter__(self) -> "Client":
-        """Connect to the metadata store and learn of the bookies. Raises MetadataError, RefusedToStart, BadInput."""
+        """Connect to the metadata store and learn of the bookies. Raises MetadataError, RefusedToStart (also where
+        asserts are off), BadInput."""
+        if reason := asserts.why_off():
+            raise errors.RefusedToStart(reason)
         async with contextlib.AsyncExitStack() as stack:
             store = self._store
             if store is None:

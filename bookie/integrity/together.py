@@ -5,23 +5,13 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from bookie.base.errors import BookieError
+from bookie.base.groups import ungrouped
 
 T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run all; when one fails, cancel the others and raise its error as it is, not in a group."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
-    except BaseExceptionGroup as failed:
-        raise _to_tell(failed) from None
+    async with ungrouped(BookieError), asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one) for one in work]
     return [task.result() for task in tasks]
-
-
-def _to_tell(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Choose the error to raise: a programming error before an operating one, else the first."""
-    leaves: list[BaseException] = []
-    for error in group.exceptions:
-        leaves.append(_to_tell(error) if isinstance(error, BaseExceptionGroup) else error)
-    return next((error for error in leaves if not isinstance(error, BookieError)), leaves[0])

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from bookie.base import asserts
 from bookie.base.errors import BookieError
 from bookie.runtime import given_file
 
-FAILED = 1
+FAILED, USAGE = 1, 2
 # What shells say of a program that SIGINT (2) ended: 128 + 2.
 INTERRUPTED = 130
 # A log that nobody reads must not hold a bookie for ever.
@@ -97,11 +98,14 @@ def read_stdin() -> bytes:
 
 @contextlib.contextmanager
 def guarded(program: str) -> Iterator[None]:
-    """Run a program's body with safe standard streams.
+    """Run a program's body with asserts on and safe standard streams: each program of ours begins here.
 
     When standard output fails, what it did not take is told on stderr, and the program ends with code 1; without a word
     where its reader went away, as `| head` does. Ctrl-C ends it with code 130 and one line.
     """
+    if reason := asserts.why_off():
+        print(f"{program}: {reason}", file=sys.stderr)
+        raise SystemExit(USAGE)
     _hold_closed()
     before = sys.stdout, sys.stderr
     # Streams that somebody else put there (a test) are theirs to look after.

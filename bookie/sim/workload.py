@@ -16,6 +16,7 @@ from typing import Any
 
 from bookie.base import errors
 from bookie.base.errors import BookieError
+from bookie.base.groups import ungrouped
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client.read.reader import LedgerReader
 from bookie.client.write.writer import LedgerWriter
@@ -229,17 +230,14 @@ class Application:
         plan = self.workload.plan
         unforced: dict[EntryId, bytes] | None = {} if is_deferred else None
         window = asyncio.Semaphore(plan.in_flight_max)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self.random.randint(0, plan.entries_max)):
-                    if self.workload.is_stopping:
-                        break
-                    await window.acquire()
-                    group.create_task(released(window, partial(self.append, writer, unforced)))
-                    if self.random.random() < 0.2:
-                        await self.pause()
-        except* BookieError as group_error:
-            raise group_error.exceptions[0] from None
+        async with ungrouped(BookieError), asyncio.TaskGroup() as group:
+            for _ in range(self.random.randint(0, plan.entries_max)):
+                if self.workload.is_stopping:
+                    break
+                await window.acquire()
+                group.create_task(released(window, partial(self.append, writer, unforced)))
+                if self.random.random() < 0.2:
+                    await self.pause()
         if self.random.randrange(100) < plan.close_percent:
             await writer.close()
             self.forced(writer, unforced or {}, writer.last_confirmed)

@@ -5,9 +5,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from bookie.base.groups import ungrouped
 from bookie.ports.admin import Contents, DrainStatus, Member, State, StorageReport
 from bookie_operator import discover
 from bookie_operator.evidence.facts import (
@@ -40,19 +41,7 @@ _STUCK_MS = 30_000  # a pod that is being made for so long waits for something
 _ABOUT_REPAIR = (State.FENCING, State.STAMPING, State.REPAIRING)
 
 
-@contextlib.asynccontextmanager
-async def _first_of_group() -> AsyncIterator[None]:
-    """Raise the first KubeError of tasks that ran together, instead of their group."""
-    try:
-        yield
-    except* KubeError as group:
-        first: BaseException = group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
-
-
-@_first_of_group()
+@ungrouped(KubeError)
 async def look(
     kube: KubeReader,
     bookies: BookieReader,
@@ -126,7 +115,7 @@ async def look(
 async def by_name(kube: KubeReader, seen: Observation) -> Observation:
     """Return `seen` with what has the name of a child that its label did not find. Raises KubeError."""
     namespace, keys = seen.cluster.namespace, children_of.absent(seen)
-    async with _first_of_group(), asyncio.TaskGroup() as group:
+    async with ungrouped(KubeError), asyncio.TaskGroup() as group:
         tasks = [group.create_task(kube.list(kind, namespace, fields=f"metadata.name={name}")) for kind, name in keys]
     found = {key: manifest for key, task in zip(keys, tasks, strict=True) for manifest in task.result()}
     children, strangers = _parted(seen.cluster, found)

@@ -90,6 +90,8 @@ def problems_of(path: Path) -> Iterator[str]:
                 yield f"{where}:{line}: bare except"
             elif dotted(node.type) in ("Exception", "BaseException") and where not in BROAD_EXCEPT_ALLOWED:
                 yield f"{where}:{line}: except {dotted(node.type)} outside the listed boundaries"
+        if isinstance(node, ast.TryStar):
+            yield f"{where}:{line}: except* raises something else in each Python; bookie.base.groups.ungrouped does not"
         if ported and isinstance(node, ast.Call):
             name = dotted(node.func)
             if name in BANNED_CALLS_IN_PORTED or name.rsplit(".", 1)[-1] in BANNED_METHODS_IN_PORTED:

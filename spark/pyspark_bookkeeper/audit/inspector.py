@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.base.errors import Answer, BookieError
+from bookie.base.groups import ungrouped
 from bookie.base.ids import BookieId, LedgerId
 from bookie.client import Client
 from bookie.client.admin import LedgerRecord
@@ -112,12 +113,9 @@ class LedgerInspector:
             for ledger_id, again in remaining:
                 looks[ledger_id] = await self._look(ledger_id, again)
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(LEDGERS_AT_ONCE):
-                    group.create_task(work())
-        except ExceptionGroup as several:
-            raise several.exceptions[0] from None
+        async with ungrouped(BookieError), asyncio.TaskGroup() as group:
+            for _ in range(LEDGERS_AT_ONCE):
+                group.create_task(work())
         return looks
 
     async def _look(self, ledger_id: LedgerId, again: _Again) -> _Look:

@@ -58,14 +58,40 @@ def test_settings_show_tells_every_setting_as_json(capsys: pytest.CaptureFixture
     assert shown["bookiePort"] == {"value": "7", "origin": "--bookie-port"}
 
 
-@pytest.mark.slow
-def test_without_asserts_nothing_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-O", "-m", "bookie", "settings", "show"], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("bookie.cli.main", ["settings", "show"]),
+        ("bookie_operator.__main__", ["crds"]),
+        ("bookie_operator.plugin", ["status"]),
+        ("pyspark_bookkeeper.__main__", ["audit", "--help"]),
+    ],
+)
+def test_without_asserts_no_program_of_ours_runs(module: str, arguments: list[str]) -> None:
+    script = f"import sys; from {module} import main; sys.exit(main({arguments!r}))"
+    done = subprocess.run([sys.executable, "-O", "-c", script], capture_output=True, text=True, check=False)
 
-    assert done.returncode == 2
+    assert done.returncode == 2, done
     assert "run without -O" in done.stderr
+    assert not done.stdout
+
+
+def test_without_asserts_the_library_is_no_client() -> None:
+    script = """
+import asyncio
+from bookie.base.errors import RefusedToStart
+from bookie.client.client import Client
+async def one():
+    async with Client(None, None):
+        pass
+try:
+    asyncio.run(one())
+except RefusedToStart as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-O", "-c", script], capture_output=True, text=True, check=False)
+
+    assert "run without -O" in done.stdout, done
 
 
 def test_who_is_not_let_in_hears_of_both_ways_in(
