@@ -216,7 +216,7 @@ def _ensure_java() -> None:
 def _is_gone(pid: int) -> bool:
     """Tell whether a process has ended; one that waits to be reaped by its parent has (proc(5), state Z)."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return True
     return stat.rpartition(")")[2].split()[0] in ("Z", "X")

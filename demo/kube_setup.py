@@ -56,7 +56,7 @@ def _crd_flags() -> list[str]:
 
 def apply(manifest: Path) -> None:
     """Apply one of the examples with plain kubectl; only names of images change, where the cluster needs it."""
-    apply_text(manifest.read_text())
+    apply_text(manifest.read_text(encoding="utf-8"))
 
 
 def apply_text(text: str) -> None:
@@ -79,7 +79,7 @@ def diagnose(path: Path) -> str:
         ("logs", "--namespace", OPERATOR_NAMESPACE, f"deployment/{OPERATOR_RELEASE}", "--tail=300"),
         ("logs", "--namespace", NAMESPACE, "-l", "app.kubernetes.io/component=bookie", "--tail=80", "--prefix"),
     ]
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         for question in questions:
             try:
                 told = kube_tools.kubectl(*question, timeout_s=60.0)

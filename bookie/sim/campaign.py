@@ -112,9 +112,9 @@ def record(path: Path, commit: str, seeds: Iterable[int], run: Callable[[int], S
         data = path.read_bytes()
         path.write_bytes(data[: data.rfind(b"\n") + 1])
     if not path.exists() or not path.stat().st_size:
-        path.write_text(json.dumps({"commit": commit}) + "\n")
+        path.write_text(json.dumps({"commit": commit}) + "\n", encoding="utf-8")
     count = 0
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         for seed in seeds:
             if seed not in done:
                 file.write(json.dumps(_record(run(seed))) + "\n")

@@ -30,7 +30,7 @@ class Scenario:
 
     def save(self, path: Path) -> None:
         fields = {name: getattr(self, name) for name in self.__slots__}
-        path.write_text(json.dumps({"format": FORMAT, **fields}, indent=1, ensure_ascii=False) + "\n")
+        path.write_text(json.dumps({"format": FORMAT, **fields}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def check(path: Path) -> None:

@@ -408,12 +408,12 @@ class Scrape:
 
 def memory_mib(pid: int) -> tuple[float, float]:
     """Return what a process has in memory now, and had at most."""
-    found = dict(re.findall(r"(VmRSS|VmHWM):\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()))
+    found = dict(re.findall(r"(VmRSS|VmHWM):\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="utf-8")))
     return int(found["VmRSS"]) / 1024, int(found["VmHWM"]) / 1024
 
 
 def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -26,7 +26,7 @@ def _cpu_s(stat: str) -> float:
 
 def cpu_s(pid: int) -> float:
     """Return the CPU seconds that a process has used, all threads, in steps of a clock tick (10 ms)."""
-    return _cpu_s(Path(f"/proc/{pid}/stat").read_text())
+    return _cpu_s(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8"))
 
 
 def children(pid: int) -> list[int]:
@@ -41,7 +41,7 @@ def children(pid: int) -> list[int]:
 def family_cpu_s(pid: int) -> float:
     """Return the CPU seconds of a process, of all below it, and of those below it that have ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) * TICK_S + sum(map(family_cpu_s, children(pid)))
     except (FileNotFoundError, ProcessLookupError):  # it ended while we looked
         return 0.0
@@ -61,7 +61,7 @@ def thread_cpu_s(pids: Iterable[int]) -> dict[str, float]:
 
 def rss_mb(pid: int) -> float:
     """Return the resident memory of a process in MB (VmRSS)."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024 / 1e6
     raise ValueError(f"no VmRSS of {pid}")
@@ -69,7 +69,7 @@ def rss_mb(pid: int) -> float:
 
 def read_bytes(pid: int) -> int:
     """Return the bytes that a process made the disk read (/proc/PID/io); the page cache's are not among them."""
-    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+    for line in Path(f"/proc/{pid}/io").read_text(encoding="utf-8").splitlines():
         if line.startswith("read_bytes:"):
             return int(line.split()[1])
     raise ValueError(f"no read_bytes of {pid}")
@@ -86,7 +86,7 @@ class Machine:
 
 def machine() -> Machine:
     """Return the machine's CPU seconds so far (/proc/stat, first line)."""
-    ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    ticks = [int(word) for word in Path("/proc/stat").read_text(encoding="utf-8").splitlines()[0].split()[1:9]]
     return Machine(sum(ticks) * TICK_S, ticks[3] * TICK_S, ticks[4] * TICK_S)
 
 
@@ -118,9 +118,13 @@ class Sample:
 def describe_machine() -> dict[str, str | int]:
     """Return what a reader needs to judge the figures: cores, memory, kernel, Python. No name of a host."""
     memory_kb = next(
-        int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:")
+        int(line.split()[1])
+        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        if line.startswith("MemTotal:")
     )
-    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    models = [
+        line for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if line.startswith("model name")
+    ]
     return {
         "cores": os.cpu_count() or 0,
         "processor": models[0].partition(":")[2].strip() if models else platform.machine(),
@@ -137,4 +141,4 @@ def can_drop_page_cache() -> bool:
 def drop_page_cache() -> None:
     """Write back what is dirty, then forget all clean pages, directories and inodes (needs root)."""
     os.sync()
-    DROP_CACHES.write_text("3")
+    DROP_CACHES.write_text("3", encoding="utf-8")

@@ -107,7 +107,7 @@ def _start() -> None:
         return
     _home().mkdir(parents=True, exist_ok=True)
     argv = ["dockerd", f"--pidfile={_home() / 'pid'}", f"--default-address-pool={ADDRESS_POOL}"]
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
     if kube_host.lacks_capability(status, bit=kube_host.CAP_SYS_RESOURCE):
         argv += [f"--add-runtime=fitted={_install_wrapper()}", "--default-runtime=fitted"]
     _weigh()
@@ -168,7 +168,7 @@ def _running_pid() -> int | None:
 def _start_ticks(pid: int) -> int:
     """Return when `pid` started, in clock ticks since boot; 0 when it does not run (proc(5))."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return 0 if fields[0] == "Z" else int(fields[19])
     return 0
 

@@ -82,7 +82,7 @@ def _pods(scope: list[str]) -> list[dict[str, Any]]:
 
 
 def _keep(path: Path, *arguments: str) -> None:
-    path.write_text(_told(*arguments))
+    path.write_text(_told(*arguments), encoding="utf-8")
 
 
 def _told(*arguments: str) -> str:

@@ -46,7 +46,7 @@ def rewrite(arguments: list[str]) -> None:
     bundle = flag_value(arguments, ("--bundle", "-b"))
     if process_path is not None:
         path = Path(process_path)
-        path.write_text(json.dumps(without_refused(json.loads(path.read_text()))))
+        path.write_text(json.dumps(without_refused(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
     elif bundle is not None:
         path = Path(bundle) / "config.json"
         config = json.loads(path.read_text())

@@ -100,7 +100,7 @@ def make_read_only(volume: Volume) -> None:
     makes of a file system in which it has found an error (ext4's errors=remount-ro, as in most distributions)."""
     _in_node(volume.node, f"mount -o remount,errors=remount-ro {volume.mount_point}")
     device = _attach(volume.backing).removeprefix("/dev/")
-    Path(f"/sys/fs/ext4/{device}/trigger_fs_error").write_text("1")
+    Path(f"/sys/fs/ext4/{device}/trigger_fs_error").write_text("1", encoding="utf-8")
 
 
 def detach(volume: Volume) -> None:

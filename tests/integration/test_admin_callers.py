@@ -122,15 +122,15 @@ def test_two_tokens_are_good_while_one_is_replaced(token_file: str) -> None:
     callers = Callers(token_file)
     assert refusal(callers, LOCAL, bearer(TOKEN)) is None
 
-    Path(token_file).write_text(f"{NEXT_TOKEN}\n{TOKEN}\n")
+    Path(token_file).write_text(f"{NEXT_TOKEN}\n{TOKEN}\n", encoding="utf-8")
     assert refusal(callers, LOCAL, bearer(TOKEN)) is None
     assert refusal(callers, LOCAL, bearer(NEXT_TOKEN)) is None
 
-    Path(token_file).write_text(NEXT_TOKEN)
+    Path(token_file).write_text(NEXT_TOKEN, encoding="utf-8")
     assert refusal(callers, LOCAL, bearer(TOKEN)) is not None
     assert refusal(callers, LOCAL, bearer(NEXT_TOKEN)) is None
 
-    Path(token_file).write_text("\n")
+    Path(token_file).write_text("\n", encoding="utf-8")
     refused = refusal(callers, LOCAL, bearer(""))
     assert refused is not None
     assert refused.code is grpc.StatusCode.UNAVAILABLE

@@ -277,7 +277,9 @@ class Encrypted:
     def shows(self, authority: tls_support.Authority) -> None:
         """The server has a new certificate by this authority, from its next start on."""
         key, certificate = authority.issue("zookeeper", hosts=self._hosts).pem(self._folder)
-        (self._folder / "both.pem").write_text(Path(key).read_text() + Path(certificate).read_text())
+        (self._folder / "both.pem").write_text(
+            Path(key).read_text(encoding="utf-8") + Path(certificate).read_text(encoding="utf-8")
+        )
 
     def trusts(self, authority: tls_support.Authority) -> str:
         """The server trusts this authority alone, from its next start on; return the file that says so."""

@@ -112,7 +112,7 @@ def loss(folder: Path) -> Iterator[Loss]:
 
 def is_repair_stuck(loss: Loss, log: Path) -> bool:
     """Has it put every ledger off but `closed`, which it copies slowly? Until that ends it asks nobody anything."""
-    put_off = log.read_text().count("ledger not repaired yet ledger_id=")
+    put_off = log.read_text(encoding="utf-8").count("ledger not repaired yet ledger_id=")
     pending = loss.counted("bookie_repair_ledgers_pending")  # not told before all were looked at
     return pending > 0 and put_off >= pending - 1
 
@@ -186,7 +186,7 @@ def lose_everything(victim: LocalBookie) -> None:
     for volume in (victim.journal, victim.ledgers, victim.index):
         shutil.rmtree(volume)
         volume.mkdir()
-    with Path(victim.facts["config"]).open("a") as settings:
+    with Path(victim.facts["config"]).open("a", encoding="utf-8") as settings:
         settings.write(HELD_BACK)
 
 
@@ -199,7 +199,9 @@ def run_again(bookie: LocalBookie, log: Path, stack: contextlib.ExitStack) -> No
 
 def wait_registered(log: Path) -> None:
     wait_support.wait_until(
-        lambda: "registered bookie_id=" in log.read_text(), f"the bookie of {log.name}", timeout_s=DEADLINE_S
+        lambda: "registered bookie_id=" in log.read_text(encoding="utf-8"),
+        f"the bookie of {log.name}",
+        timeout_s=DEADLINE_S,
     )
 
 

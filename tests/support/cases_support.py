@@ -49,11 +49,11 @@ def dump(steps: Sequence[Step]) -> str:
 
 def check(path: Path, tell: Tell) -> None:
     """Tell the story at `path`, and compare what is answered with what stands there."""
-    steps = parse(path.read_text())
+    steps = parse(path.read_text(encoding="utf-8"))
     now = [Step(step.told, tuple(tell(step.words)) if step.words else ()) for step in steps]
     assert all(line for step in now for line in step.answer), "an empty line would end the step"
     if os.environ.get("REWRITE") and now != steps:
-        path.write_text(dump(now))
+        path.write_text(dump(now), encoding="utf-8")
         raise AssertionError(f"{path.name} was rewritten: read what changed, then run it without REWRITE")
     assert dump(now) == dump(steps)
 

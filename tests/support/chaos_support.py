@@ -250,7 +250,7 @@ class Chaos:
     @contextlib.contextmanager
     def memory_short(self, bookie: ChaosBookie) -> Iterator[None]:
         """Not a MiB more than it has now."""
-        pages = int(Path(f"/proc/{bookie.pid}/statm").read_text().split()[0])
+        pages = int(Path(f"/proc/{bookie.pid}/statm").read_text(encoding="utf-8").split()[0])
         with self._limited(bookie, resource.RLIMIT_AS, pages * resource.getpagesize() + (1 << 20)):
             yield
 

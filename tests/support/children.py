@@ -54,7 +54,7 @@ def end(process: subprocess.Popen[str], *, timeout_s: float) -> None:
 
 def tail(path: Path, size: int = 3000) -> str:
     """Return the end of a log."""
-    return path.read_text(errors="replace")[-size:] if path.exists() else ""
+    return path.read_text(encoding="utf-8", errors="replace")[-size:] if path.exists() else ""
 
 
 @runtime_checkable

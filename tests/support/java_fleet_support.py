@@ -69,7 +69,9 @@ def wait_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
     def is_open() -> bool:
         if process.poll() is not None:
-            raise AssertionError(f"{log.name}: ended with {process.returncode}: {log.read_text()[-2000:]}")
+            raise AssertionError(
+                f"{log.name}: ended with {process.returncode}: {log.read_text(encoding='utf-8')[-2000:]}"
+            )
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 

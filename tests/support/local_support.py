@@ -117,7 +117,7 @@ def _bookie(facts: dict[str, Any]) -> LocalBookie:
 def is_running(pid: int) -> bool:
     """False once its locks and ports are free, also before its parent has asked how it ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from bookie.base.errors import BadInput
 from bookie.cli import server_options, settings
 from bookie.cli.derive import HostLookup
 from bookie.cli.server_options import Effective
@@ -15,7 +16,15 @@ NEEDED = (
     "metadataServiceUri=zk+hierarchical://zk:2181/ledgers\n"
 )
 ADDRESSES = {"": "10.0.0.9", "eth1": "192.0.2.7"}
-LOOKUP = HostLookup(ADDRESSES.__getitem__, {"10.0.0.9": "bk-9.example.net"}.get)  # type: ignore[arg-type]
+
+
+def _address_of(interface: str) -> str:
+    if interface not in ADDRESSES:
+        raise BadInput(f"listeningInterface {interface!r} has no address")
+    return ADDRESSES[interface]
+
+
+LOOKUP = HostLookup(_address_of, {"10.0.0.9": "bk-9.example.net"}.get)  # type: ignore[arg-type]
 
 
 def load(

@@ -75,9 +75,13 @@ class OurMember:
         self.how = WITH if draw.random() < 0.5 else WITHOUT
         config, log = Path(self._bookie.facts["config"]), Path(self._bookie.facts["log"])
         kept = [
-            line for line in config.read_text().splitlines(keepends=True) if not line.startswith(("journalW", "open"))
+            line
+            for line in config.read_text(encoding="utf-8").splitlines(keepends=True)
+            if not line.startswith(("journalW", "open"))
         ]
-        config.write_text("".join(kept) + f"journalWriteData={str(self.how == WITH).lower()}\n" + GRACE)
+        config.write_text(
+            "".join(kept) + f"journalWriteData={str(self.how == WITH).lower()}\n" + GRACE, encoding="utf-8"
+        )
         with log.open("ab") as talk:
             self._own = children.spawn([*local_support.BOOKIE, "serve", "--config", str(config)], stderr=talk)
 

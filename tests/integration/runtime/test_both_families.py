@@ -5,7 +5,6 @@ import asyncio
 import socket
 from collections.abc import Iterator
 
-import grpc
 import grpc.aio
 import pytest
 

@@ -30,7 +30,7 @@ def test_an_idle_process_that_never_worked_has_nothing_to_give_back() -> None:
 
 
 def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_holes_between_what_lives_go_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def fleet(tmp_path: Path) -> Iterator[LocalFleet]:
 def first(bookie: LocalBookie) -> Iterator[int]:
     """The bookie, whose journal files are small, in a process that nobody else starts or ends; its id."""
     local_support.stop(bookie)
-    with Path(bookie.facts["config"]).open("a") as config:
+    with Path(bookie.facts["config"]).open("a", encoding="utf-8") as config:
         config.write("journalMaxSizeMB=1\n")
     with local_support.again(bookie) as process:
         try:
@@ -71,10 +71,10 @@ def moved_away(bookie: LocalBookie) -> int:
     """Have the successor listen elsewhere, as on another machine: the first one, if it lives, has its ports. Return the
     port of the successor's data."""
     config, port = Path(bookie.facts["config"]), port_support.free_block(3)
-    text = config.read_text()
+    text = config.read_text(encoding="utf-8")
     for number, name in enumerate(("bookiePort", "adminPort", "metricsPort")):
         text = re.sub(rf"^{name}=.*$", f"{name}={port + number}", text, flags=re.MULTILINE)
-    config.write_text(text)
+    config.write_text(text, encoding="utf-8")
     return port
 
 

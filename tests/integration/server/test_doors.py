@@ -48,7 +48,7 @@ def bookie(fleet: LocalFleet) -> LocalBookie:
 
 
 def said(bookie: LocalBookie) -> str:
-    return Path(bookie.facts["log"]).read_text()
+    return Path(bookie.facts["log"]).read_text(encoding="utf-8")
 
 
 def http(port: int, data: bytes) -> bytes:

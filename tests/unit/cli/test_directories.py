@@ -31,7 +31,7 @@ def problems(folder: Path, seen: dict[str, PathFacts] | None = None, **changed: 
 
 
 def make_file(path: Path) -> None:
-    path.write_text("in the way")
+    path.write_text("in the way", encoding="utf-8")
 
 
 def make_loop(path: Path) -> None:

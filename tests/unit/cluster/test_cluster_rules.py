@@ -80,7 +80,7 @@ def test_a_cache_entry_is_made_once_and_a_failed_one_leaves_nothing(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def fail(path: Path) -> None:
-        path.write_text("half")
+        path.write_text("half", encoding="utf-8")
         raise OSError("killed")
 
     with pytest.raises(OSError, match="killed"):
@@ -88,7 +88,7 @@ def test_a_cache_entry_is_made_once_and_a_failed_one_leaves_nothing(
     assert not list((tmp_path / "bookie" / "parts").iterdir())
 
     def succeed(path: Path) -> None:
-        path.write_text("whole")
+        path.write_text("whole", encoding="utf-8")
 
     made = kube_cache.entry("part", "k", succeed)
     assert made.read_text() == "whole"
