@@ -65,6 +65,10 @@ class Attempt:
         self._failures.patience.refused((*self._step, what), error)
         return lasting
 
+    def lasts(self) -> bool:
+        """Note that the step failed just now, for a reason of ours; return whether a person is told."""
+        return self._failures.lasts(self._step)
+
     def check_may_try(self, what: str = "") -> None:
         """Raise what was told of the step's call `what` while the API server has asked not to be sent it again: for
         one beside which the pass goes on, with the step's other calls too."""

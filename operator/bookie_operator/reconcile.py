@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 REFUSED_MS = 30_000
 _LOOKS_MAX = 16
+_WHAT_CHARS_MAX = 500  # of a defect, in a status: the log has all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,20 @@ class Reconciler:
         return self._wall_ms() - self._ahead_ms()
 
     async def reconcile(self, key: Key) -> int | None:
-        """Run one pass; return the milliseconds until the next look, None when the cluster is gone.
+        """Run one pass; return the milliseconds until the next look, None when the cluster is gone. Raises whatever
+        ended the pass: of the API server a KubeError, which its step tells; anything else is a defect of ours."""
+        with self._executor.failures.step("pass", key.namespace, key.name) as step:
+            try:
+                return await self._pass(key)
+            except KubeError:
+                raise
+            except Exception as error:  # the boundary of a pass: nobody else tells the cluster's owner
+                if step.lasts():
+                    await self._say_broken(key, error)
+                raise
 
-        A fleet at rest is asked alone; whatever it says otherwise than before makes the pass a full one."""
+    async def _pass(self, key: Key) -> int | None:
+        """Ask a fleet at rest alone; whatever it says otherwise than before makes the pass a full one."""
         place = (key.namespace, key.name)
         if (rest := self._rests.of(place)) is not None:
             before = rest.plan()
@@ -207,6 +219,22 @@ class Reconciler:
         if step.asked_to_wait is not None:
             raise step.asked_to_wait  # it is told; the next look is not before that time
         return REFUSED_MS
+
+    async def _say_broken(self, key: Key, error: Exception) -> None:
+        """Say that nothing is known, where `error` ends each pass: what the status said before may long be wrong."""
+        what = f"{type(error).__name__}: {error}"[:_WHAT_CHARS_MAX]
+        why = f"a defect of the operator ends each look ({what}); bookies go on, and nobody heals them"
+        try:
+            manifest = await self._kube.get(names.KIND, key.namespace, key.name)
+            status = clusters.parse_status(manifest.get("status")) if manifest is not None else None
+            if manifest is None or status is None or status.operator.owner != self._owner:
+                return
+            generation = int(manifest["metadata"].get("generation", 1))
+            blind = render.forbidden(status, generation, "OperatorDefect", why, self._now_ms())
+            ref, is_stored = clusters.ref(manifest), blind == status
+            await self._executor.telling.say_without_plan(ref, blind, self._now_ms(), is_stored=is_stored)
+        except KubeError as unsaid:
+            logger.warning("defect not told cluster=%s/%s error=%s", key.namespace, key.name, unsaid)
 
     async def _seen(self, key: Key, cluster: Cluster, record_problem: str) -> Observation:
         """Return all that a plan for `cluster` depends on. Raises KubeError."""

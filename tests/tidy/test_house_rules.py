@@ -46,6 +46,7 @@ BROAD_EXCEPT_ALLOWED: dict[str, str] = {
     "bookie/runtime/read_pool.py": "carries what a call raised to its caller",
     "bookie/runtime/threads.py": "carries what a call raised to its caller",
     "bookie/cli/main.py": "the command line's last resort",
+    "operator/bookie_operator/reconcile.py": "the boundary of a pass: what ends it is told in the status",
     "operator/bookie_operator/watch.py": "kopf glue",
     "operator/bookie_operator/workqueue.py": "reconcile supervisor",
 }

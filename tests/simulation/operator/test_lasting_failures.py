@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 import operator_world_support as worlds
-from bookie_operator.gateways.kube import KubeError
+from bookie_operator.gateways.kube import KubeError, Manifest
 from bookie_operator.model.status import Condition
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import World
@@ -28,6 +29,36 @@ def passes(world: World, operator: Reconciler, count: int) -> int:
         return failed
 
     return asyncio.run(run())
+
+
+class Defective:
+    """The world, for an operator of which a look ends in an error that nobody foresaw."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.is_broken = False
+        self.broken_off = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world, name)
+
+    async def list(self, kind: str, *arguments: Any, **options: Any) -> list[Manifest]:
+        if self.is_broken and kind == "StatefulSet":
+            raise ZeroDivisionError("nobody foresaw it")
+        return await self._world.list(kind, *arguments, **options)
+
+    def passes(self, operator: Reconciler, count: int) -> None:
+        """Run passes a second apart; each that ends in the defect is counted."""
+
+        async def run() -> None:
+            for _ in range(count):
+                try:
+                    await operator.reconcile(worlds.KEY)
+                except ZeroDivisionError:
+                    self.broken_off += 1
+                self._world.settle()
+
+        asyncio.run(run())
 
 
 def told(world: World, kind: str) -> Condition:
@@ -214,3 +245,59 @@ def test_a_refusal_that_is_no_missing_right_is_not_called_one(words: str, reason
     stalled = told(world, "Stalled")
     assert (stalled.status, stalled.reason) == ("True", reason)
     assert words in stalled.message
+
+
+def test_a_defect_that_ends_each_pass_is_told_and_nothing_is_called_well(world: World) -> None:
+    """A group of errors ended each look of the image's interpreter, and the status said for hours that all was well."""
+    behind = Defective(world)
+    operator = world.operator(kube=behind)  # type: ignore[arg-type]
+    behind.passes(operator, 5)
+    assert told(world, "Ready").status == "True"
+    behind.is_broken = True
+    world.edit(image="bookie:next")
+    world.bookie(DOWN).is_reachable = False
+
+    behind.passes(operator, 25)
+    assert (behind.broken_off, told(world, "Stalled").status) == (25, "False"), "what may pass by itself is not told"
+    behind.passes(operator, 15)
+
+    assert behind.broken_off == 40, "the queue hears of each, and waits longer"
+    found = {one.type: (one.status, one.reason) for one in world.status().conditions}
+    assert found.pop("Stalled") == ("True", "OperatorDefect")
+    assert {status for status, _ in found.values()} == {"Unknown"}
+    assert "ZeroDivisionError: nobody foresaw it" in told(world, "Stalled").message
+    behind.is_broken = False
+    world.bookie(DOWN).is_reachable = True
+    behind.passes(operator, 30)
+    assert (told(world, "Stalled").status, told(world, "Ready").status) == ("False", "True")
+
+
+def test_a_defect_that_passes_by_itself_is_not_told_however_often_it_comes(world: World) -> None:
+    behind = Defective(world)
+    operator = world.operator(kube=behind)  # type: ignore[arg-type]
+    behind.passes(operator, 5)
+
+    for _ in range(6):
+        behind.is_broken = True
+        world.edit(image=f"bookie:{behind.broken_off}")
+        behind.passes(operator, 10)
+        assert told(world, "Stalled").status == "False"
+        behind.is_broken = False
+        behind.passes(operator, 1)
+
+    assert behind.broken_off == 60
+
+
+def test_a_defect_is_not_told_in_the_cluster_of_another_operator(world: World) -> None:
+    """Nor in one that nobody has claimed yet: what it says is its keeper's."""
+    behind = Defective(world)
+    keeper = world.operator(owner="keeper")
+    passes(world, keeper, 5)
+    before = world.status()
+    behind.is_broken = True
+    defective = world.operator(owner="", kube=behind)  # type: ignore[arg-type]
+
+    behind.passes(defective, 40)
+
+    assert behind.broken_off
+    assert world.status() == before
