@@ -27,7 +27,7 @@ find_python() {
 
 python="$(find_python)"
 packages=""
-[ -n "$python" ] || packages="python3 python3-venv"
+if [ -z "$python" ] || { can_install && [ ! -x /usr/bin/python3 ]; }; then packages="python3 python3-venv python3-dev"; fi
 if [ -n "$python" ] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then packages="$packages python3-venv"; fi
 missing java openjdk-17-jre-headless   # ZooKeeper, Spark
 missing javac openjdk-17-jdk-headless  # the judge: our driver of the official Java BookKeeper
