@@ -399,6 +399,10 @@ class SimCluster:
         self._machines[made.machine] = made
         return made
 
+    def holders(self) -> list[BookieNode]:
+        """Return every bookie, and each second machine of one that runs now: all that hold entries, or will again."""
+        return [*self.bookies.values(), *(each for each in self._machines.values() if each.is_running)]
+
     async def client(self, name: str) -> ClientNode:
         """Return a new client process on the machine `name`; the machine may have had one before."""
         client = ClientNode(self.simulation, name, self.settings.client)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from bookie.base.errors import DigestMismatch
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.shared import digest_of
 from bookie.metadata.ledger import LedgerMetadata
@@ -156,8 +157,7 @@ async def copies(
     """Look at every replica of the entries 0 to `confirmed` on running bookies; return what is missing or differs.
     `owed`: whether a replica that is not there is missing.
 
-    Two copies are equal when their payloads are: a recovery that writes an entry back gives it a LAC of its own. Raises
-    DigestMismatch for a damaged one.
+    Two copies are equal when their payloads are: a recovery that writes an entry back gives it a LAC of its own.
     """
     metadata = cluster.metadata_of(ledger_id)
     assert metadata is not None, f"ledger {ledger_id} is gone"
@@ -176,7 +176,10 @@ async def copies(
                     found.append(f"{name} lacks entry {entry_id} of ledger {ledger_id}")
             else:
                 body = bytes(await node.node.do(store.read(ledger_id, entry_id)))
-                bodies.setdefault(bytes(digest_of(metadata).open(body, ledger_id, entry_id)[1]), name)
+                try:
+                    bodies.setdefault(bytes(digest_of(metadata).open(body, ledger_id, entry_id)[1]), name)
+                except DigestMismatch as error:
+                    found.append(f"{name} has another entry: {error}")
         if len(bodies) > 1:
             found.append(f"entry {entry_id} of ledger {ledger_id} differs: {', '.join(bodies.values())}")
     return found

@@ -392,10 +392,10 @@ class Application:
             await self.fill(writer)
 
     async def is_collected(self, ledger_id: LedgerId) -> bool:
-        """Wait for a while until every bookie runs and has forgotten the ledger."""
+        """Wait for a while until every bookie runs and has forgotten the ledger; a second process of one, too."""
         for _ in range(_LOOKS_MAX):
             await asyncio.sleep(_LOOK_S)
-            if not any(is_held(bookie, ledger_id) for bookie in self.cluster.bookies.values()):
+            if not any(is_held(bookie, ledger_id) for bookie in self.cluster.holders()):
                 return True
         return False
 

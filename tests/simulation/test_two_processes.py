@@ -338,3 +338,17 @@ async def test_a_process_that_stood_still_while_another_began_wakes_up_and_stops
     reader = await judge(judge.client.open(writer.id))
     entries = await judge(reader.read(0, reader.last_entry))
     cluster.oracle.verified(writer.id, {entry.entry_id: bytes(entry.payload) for entry in entries})
+
+
+@story(on_cluster, 1, client=QUIET)
+async def test_who_makes_a_ledger_anew_waits_for_a_second_process_too(cluster: SimCluster) -> None:
+    """The simulator took the old process's word, which stood still: the new one had the ledger of before."""
+    new = cluster.twin(OLD)
+    assert new not in cluster.holders()
+
+    new.start()
+    assert new in cluster.holders()
+    assert cluster.bookies[OLD] in cluster.holders()
+
+    new.crash(ProcessEnd.POWER_CUT)
+    assert new not in cluster.holders()
