@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bookie.base import errors, extras
 from bookie.cli import settings
+from bookie.ports.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from bookie.cli.server_options import Effective
@@ -270,5 +271,5 @@ class _Session:
     async def close(self) -> None:
         if self._store is not None:
             with contextlib.suppress(TimeoutError, errors.MetadataError):
-                async with asyncio.timeout(_END_SESSION_S):
+                async with TimeLimit(_END_SESSION_S):
                     await self._store.close()

@@ -24,6 +24,7 @@ from bookie.integrity.verdict import Decision
 from bookie.metadata.cookie import IncarnationRecord
 from bookie.ports import World
 from bookie.ports.admin import OPERATOR_EPOCH_MAX, Grant, State, StorageReport, Verdict, credible_epoch
+from bookie.ports.time_limit import TimeLimit
 from bookie.storage.options import StorageOptions
 
 log = logging.getLogger(__name__)
@@ -270,5 +271,5 @@ class BootGate:
     async def _pause(self) -> None:
         """Wait until the next look is due, or a grant has arrived."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._options.inspect_interval_ms / 1000):
+            async with TimeLimit(self._options.inspect_interval_ms / 1000):
                 await self._poke.wait()

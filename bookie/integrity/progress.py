@@ -9,6 +9,7 @@ from bookie.base.rate import Rate
 from bookie.base.units import NS_PER_MS
 from bookie.ports.admin import BlockedLedger, RepairStatus, State
 from bookie.ports.clock import Clock
+from bookie.ports.time_limit import TimeLimit
 
 BLOCKED_SHOWN_MAX = 100  # admin.proto, RepairStatus.blocked
 _PENDING_MAX = 2**63 - 1  # an int64 there; what records claim to be missing may add up to more
@@ -113,7 +114,7 @@ class BootProgress:
             if status.done:
                 return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(interval_ms / 1000):
+                async with TimeLimit(interval_ms / 1000):
                     await self._changed.wait()
 
     async def until_done(self) -> None:

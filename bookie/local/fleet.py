@@ -17,6 +17,7 @@ from bookie.local.processes import Child
 from bookie.metadata import paths
 from bookie.ports import World
 from bookie.ports.metadata_store import MetadataStore, find
+from bookie.ports.time_limit import TimeLimit
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ async def _is_serving(port: int) -> bool:
         return False
     try:
         writer.write(b"srvr")
-        async with asyncio.timeout(1):
+        async with TimeLimit(1):
             return b"Mode:" in await reader.read()
     except (OSError, TimeoutError):
         return False
@@ -188,7 +189,7 @@ async def _wait_registered(registrations: _Registrations, before: Set[int], chil
 @contextlib.asynccontextmanager
 async def _deadline(what: str, *children: Child) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(_START_TIMEOUT_S):
+        async with TimeLimit(_START_TIMEOUT_S):
             yield
     except TimeoutError:
         tails = "\n".join(f"--- {child.log_path}\n{child.log_tail()}" for child in children)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bookie.base import errors
+from bookie.ports.time_limit import TimeLimit
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         try:
-            async with asyncio.timeout(_STOP_TIMEOUT_S):
+            async with TimeLimit(_STOP_TIMEOUT_S):
                 await self._process.wait()
         except TimeoutError:
             log.warning("%s did not stop within %d s, killing it pid=%d", self.name, _STOP_TIMEOUT_S, self.pid)

@@ -18,6 +18,7 @@ from bookie.base.errors import BookieError
 from bookie.ports.doors import Doors, NoDoors
 from bookie.ports.http import Handler, HttpAnswer, HttpRequest
 from bookie.ports.network import Address
+from bookie.ports.time_limit import TimeLimit
 from bookie.runtime import admin_connections
 from bookie.runtime.network import plain_host, refused, where
 
@@ -132,7 +133,7 @@ class _Server:
         answer = asked if isinstance(asked, HttpAnswer) else await self._answer(asked, host)
         with places.taken(host, writer):
             try:
-                async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                async with TimeLimit(_ANSWER_TIMEOUT_S):
                     writer.write(_dump(answer))
                     await writer.drain()
             except TimeoutError:
@@ -141,7 +142,7 @@ class _Server:
 
     async def _request(self, reader: asyncio.StreamReader, caller: str, host: str) -> HttpRequest | HttpAnswer:
         try:
-            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+            async with TimeLimit(_REQUEST_TIMEOUT_S):
                 return await _read(reader, caller)
         except _Bad as bad:
             return HttpAnswer(bad.status, f"{bad}\n".encode())

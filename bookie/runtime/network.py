@@ -16,6 +16,7 @@ from bookie.base.units import KIB, NS_PER_S
 from bookie.ports.clock import Clock
 from bookie.ports.disk import Buffer
 from bookie.ports.network import Address, OnConnect
+from bookie.ports.time_limit import TimeLimit
 from bookie.ports.tls import Certificate, Tls, TlsOptions
 from bookie.runtime.tls import SslTls, certificate_of, certificate_remedy
 
@@ -161,7 +162,7 @@ class _Stream(asyncio.Protocol):
         timeout_s = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
         transport: asyncio.Transport | None = None
         try:
-            async with asyncio.timeout(timeout_s):
+            async with TimeLimit(timeout_s):
                 # From here to the first suspension no byte can come in: the loop switches protocols before it reads.
                 transport = await self._loop.start_tls(
                     self._transport,
@@ -317,7 +318,7 @@ class TcpNetwork:
         timeout_s = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with TimeLimit(timeout_s):
                 _, stream = await loop.create_connection(
                     lambda: _Stream(self._clock, self._live, dialled=address), address.host, address.port
                 )

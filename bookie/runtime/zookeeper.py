@@ -37,6 +37,7 @@ from bookie.ports.metadata_store import (
     Session,
     Stored,
 )
+from bookie.ports.time_limit import TimeLimit
 from bookie.runtime.zookeeper_access import Kazoo
 
 log = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ class ZooKeeperStore:
         it."""
         self.kazoo.start_async()
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with TimeLimit(self._deadline_s):
                 await self._first_of(self._connected, self._refused)
                 if not self._trouble:
                     # kazoo says "connected" before it notes what a server granted.
@@ -278,7 +279,7 @@ class ZooKeeperStore:
         stopped = asyncio.Event()
         threading.Thread(target=self._stop, args=(stopped,), name="zookeeper stop", daemon=True).start()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STOP_DEADLINE_S):
+            async with TimeLimit(_STOP_DEADLINE_S):
                 await stopped.wait()
 
     def _stop(self, stopped: asyncio.Event) -> None:
@@ -338,7 +339,7 @@ class ZooKeeperStore:
     async def _call(self, what: str, start: Callable[[], Any], *, wrote: bool) -> Any:
         sent = False
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with TimeLimit(self._deadline_s):
                 await self._connected.wait()
                 sent = True
                 return await self._answer(start())

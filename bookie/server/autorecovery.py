@@ -24,6 +24,7 @@ from bookie.client.repair.daemon import AutoRecoveryDaemon
 from bookie.ports import World
 from bookie.ports.doors import Doors
 from bookie.ports.metrics import Sample
+from bookie.ports.time_limit import TimeLimit
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class OwnAutoRecovery:
         finally:
             self._daemon = None
             with contextlib.suppress(TimeoutError, BookieError):
-                async with asyncio.timeout(_END_SESSION_S):
+                async with TimeLimit(_END_SESSION_S):
                     await store.close()
 
     def samples(self) -> Iterator[Sample]:

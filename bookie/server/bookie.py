@@ -27,6 +27,7 @@ from bookie.ports.admin import State
 from bookie.ports.metadata_store import CheckOp, MetadataStore, Session
 from bookie.ports.metrics import Histogram, Sample
 from bookie.ports.network import Address, ByteStream
+from bookie.ports.time_limit import TimeLimit
 from bookie.server import kept_mode, lists, security
 from bookie.server import lease as leases
 from bookie.server.admin import NodeAdmin
@@ -192,7 +193,7 @@ class Bookie:
         uri, patience_ms = self.options.metadata_uri, self.options.metadata_patience_ms
         left_ns = max(deadline_ns - self.world.clock.monotonic_ns(), _CONNECT_RETRY_NS)
         try:
-            async with asyncio.timeout(left_ns / NS_PER_S):
+            async with TimeLimit(left_ns / NS_PER_S):
                 return await self.world.metadata_stores.connect(uri, session_timeout_ms=self.options.session_timeout_ms)
         except TimeoutError:
             text = f"the metadata store at {uri} did not answer within metadataPatienceMs ({patience_ms})"
@@ -209,7 +210,7 @@ class Bookie:
             await store.abandon()
             return
         try:
-            async with asyncio.timeout(self.options.shutdown_timeout_ms * NS_PER_MS / NS_PER_S):
+            async with TimeLimit(self.options.shutdown_timeout_ms * NS_PER_MS / NS_PER_S):
                 if await store.close():
                     await self.boot.ended_well()
                     return
@@ -221,7 +222,7 @@ class Bookie:
     async def _end_session(self, metadata: MetadataStore) -> None:
         """End our session, so that our registration ends at once, not with the time-out. May be called twice."""
         try:
-            async with asyncio.timeout(_END_SESSION_S):
+            async with TimeLimit(_END_SESSION_S):
                 await metadata.close()
         except (TimeoutError, BookieError) as error:
             reason = str(error) or f"no answer in {_END_SESSION_S:g} s"

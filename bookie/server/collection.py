@@ -21,6 +21,7 @@ from bookie.ports.admin import BlockedLedger, Compaction, GarbageReport
 from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import find
 from bookie.ports.metrics import Sample
+from bookie.ports.time_limit import TimeLimit
 from bookie.server import surplus
 from bookie.server.giving_up import GivingUp
 from bookie.server.surplus import Surplus
@@ -123,7 +124,7 @@ class Collection:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(self._interval_s):
+                    async with TimeLimit(self._interval_s):
                         asked = await self._asked.get()
                 except TimeoutError:
                     await self._turn()

@@ -7,7 +7,6 @@ So a roll-out causes no marks, also where a stop takes longer than the cluster's
 for it, and no stop fails because of it. A lease that a person took stands. Rule: spec/metadata.md#M50.
 """
 
-import asyncio
 import logging
 
 from bookie.base import errors
@@ -17,6 +16,7 @@ from bookie.integrity.boot import Boot
 from bookie.metadata import maintenance
 from bookie.metadata.maintenance import MaintenanceLease, StoredLease
 from bookie.ports.clock import Clock
+from bookie.ports.time_limit import TimeLimit
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class OwnLease:
         if self._taken_ns is not None and now_ns - self._taken_ns < _RENEW_S * NS_PER_S:
             return
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with TimeLimit(_PATIENCE_S):
                 await self._leases().change(self._boot.bookie_id, lambda stands: _after(stands, self._clock.wall_ms()))
         except (errors.BookieError, TimeoutError) as error:
             _check_not_fatal(error)
@@ -62,7 +62,7 @@ class OwnLease:
         self._taken_ns = None
         self._is_to_be_stopped = False
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with TimeLimit(_PATIENCE_S):
                 leases = self._leases()
                 stands = await leases.find(self._boot.bookie_id)
                 if stands is not None and stands.lease.by == maintenance.BOOKIE:

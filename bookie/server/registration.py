@@ -17,6 +17,7 @@ from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.metadata import paths
 from bookie.ports.clock import Clock
 from bookie.ports.metadata_store import CheckOp, CreateOp, MetadataStore, Session, find
+from bookie.ports.time_limit import TimeLimit
 from bookie.server.metrics import ServerMetrics
 
 log = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ class Registration:
                         f" runs as bookie {self._bookie_id}. Stop it, or give this one an id of its own"
                     )
                 with contextlib.suppress(TimeoutError):  # the deadline is checked after one last look
-                    async with asyncio.timeout(remaining_ns / NS_PER_S):
+                    async with TimeLimit(remaining_ns / NS_PER_S):
                         await changed.wait()
         finally:
             cancel()

@@ -11,6 +11,7 @@ from collections import Counter
 
 from bookie.base.ids import BookieId
 from bookie.metadata import cookie, paths
+from bookie.ports.time_limit import TimeLimit
 from bookie.sim.cluster import ROOT, BookieNode, SimCluster
 from bookie.sim.injector import Injector
 from bookie.sim.metadata_store import KEEPER_HOST
@@ -126,7 +127,7 @@ class Twins:
     async def _rest(self, seconds_max: float) -> None:
         """Wait for some time, or until `stop`."""
         try:
-            async with asyncio.timeout(self._random.random() * seconds_max):
+            async with TimeLimit(self._random.random() * seconds_max):
                 await self._is_stopping.wait()
         except TimeoutError:
             return

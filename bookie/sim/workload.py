@@ -20,6 +20,7 @@ from bookie.base.groups import ungrouped
 from bookie.base.ids import EntryId, LedgerId
 from bookie.client.read.reader import LedgerReader
 from bookie.client.write.writer import LedgerWriter
+from bookie.ports.time_limit import TimeLimit
 from bookie.sim.cluster import BookieNode, ClientNode, SimCluster
 from bookie.sim.node import NodeCrashed, ended
 from bookie.sim.oracle import LIFE, life_of
@@ -347,7 +348,7 @@ class Application:
         """Read entries as they come, for a while."""
         first = self.durability.randint(0, max(0, reader.last_confirmed))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.durability.random() * 4):
+            async with TimeLimit(self.durability.random() * 4):
                 async for entry in reader.tail(first):
                     self.workload.counts["tailed"] += 1
                     self.oracle.read(reader.id, entry.entry_id, bytes(entry.payload), life)

@@ -29,6 +29,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID
 from bookie.base.units import MIB, NS_PER_MS
 from bookie.ports.clock import Clock
+from bookie.ports.time_limit import TimeLimit
 from bookie.storage import run
 from bookie.storage.entrylog import format as log_format
 from bookie.storage.index import HINTS_MAX
@@ -272,7 +273,7 @@ class Checkpointer:
         while not is_last:
             wait_ms = min(self._interval_ms, _SHORT_RETRY_MS) if is_short else self._interval_ms
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_ms / 1000):
+                async with TimeLimit(wait_ms / 1000):
                     await self._wake.wait()
             self._wake.clear()
             is_last = self._is_closing

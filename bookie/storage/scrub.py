@@ -24,6 +24,7 @@ from bookie.base.throttle import Throttle
 from bookie.base.units import KIB
 from bookie.ports.admin import ScrubReport
 from bookie.ports.clock import Clock
+from bookie.ports.time_limit import TimeLimit
 from bookie.storage.bad_entries import BadEntries
 from bookie.storage.entrylog.logs import EntryPlace, in_pieces
 from bookie.storage.partition import Partition
@@ -123,7 +124,7 @@ class Scrubber:
         while self._rested_ms < interval_ms and not self._asked.is_set():
             piece_ms = min(max(1, interval_ms // _REST_PIECES), interval_ms - self._rested_ms)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(piece_ms / 1000):
+                async with TimeLimit(piece_ms / 1000):
                     await self._asked.wait()
             self._has_rested(self._rested_ms + piece_ms)
         self._has_rested(0)

@@ -12,6 +12,7 @@ from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client import Client
 from bookie.metadata.ledger import LedgerState
+from bookie.ports.time_limit import TimeLimit
 from bookie.wire.digest import Digest, DigestType
 from bookie.workload import check
 from bookie.workload.writer import PASSWORD
@@ -66,7 +67,7 @@ async def _verify_ledger(
     verdict.acknowledged += len(expected.acknowledged)
     unread = sorted(expected.acknowledged)
     try:
-        async with asyncio.timeout(LEDGER_TIMEOUT_S):
+        async with TimeLimit(LEDGER_TIMEOUT_S):
             ledger_id = LedgerId(expected.ledger_id)
             stored = await client.metadata(ledger_id)
             reader = await client.open(ledger_id, PASSWORD)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from bookie.base.errors import BookieError
+from bookie.ports.time_limit import TimeLimit
 
 logger = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
@@ -73,7 +74,7 @@ class WorkQueue(Generic[K]):
                 self._changed.clear()
                 wait_s = self._start_due(group)
                 try:
-                    async with asyncio.timeout(wait_s):
+                    async with TimeLimit(wait_s):
                         await self._changed.wait()
                 except TimeoutError:
                     continue

@@ -25,6 +25,8 @@ BANNED_CALLS_IN_PORTED = {
     "datetime.datetime.now",
     "datetime.now",
 }
+# What each Python ends in another way: an error in place of a result, or a cancellation in place of an error.
+BANNED_LIMITS = ("asyncio.timeout", "asyncio.timeout_at", "asyncio.wait_for")
 BANNED_METHODS_IN_PORTED = {"run_in_executor", "create_connection", "create_server", "start_server"}
 # `except Exception` is a boundary: task supervisors, the connection loop, kopf glue, the command line.
 BROAD_EXCEPT_ALLOWED: dict[str, str] = {
@@ -93,6 +95,8 @@ def problems_of(path: Path) -> Iterator[str]:
                 yield f"{where}:{line}: except {dotted(node.type)} outside the listed boundaries"
         if isinstance(node, ast.TryStar):
             yield f"{where}:{line}: except* raises something else in each Python; bookie.base.groups.ungrouped does not"
+        if isinstance(node, ast.Attribute) and dotted(node) in BANNED_LIMITS and not where.endswith("/time_limit.py"):
+            yield f"{where}:{line}: {dotted(node)} ends in another way in each Python; bookie.ports.time_limit does not"
         if ported and isinstance(node, ast.Call):
             name = dotted(node.func)
             if name in BANNED_CALLS_IN_PORTED or name.rsplit(".", 1)[-1] in BANNED_METHODS_IN_PORTED:

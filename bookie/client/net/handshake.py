@@ -5,7 +5,6 @@ and turns to 2 at the first frame of 2 (spec/wire.md#W4, W41). START_TLS comes f
 A bookie that refuses the client counts as unavailable, with its reason: another bookie may accept the client.
 """
 
-import asyncio
 import contextlib
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ from bookie.base.units import NS_PER_S
 from bookie.client.options import ClientOptions
 from bookie.ports import World
 from bookie.ports.network import ByteStream
+from bookie.ports.time_limit import TimeLimit
 from bookie.ports.tls import Tls
 from bookie.wire import codes, sasl, v3
 from bookie.wire.framing import FrameSplitter
@@ -68,7 +68,7 @@ class Handshake:
         with contextlib.ExitStack() as undo:
             undo.callback(stream.close)
             try:
-                async with asyncio.timeout(max(0.0, (deadline_ns - self._world.clock.monotonic_ns()) / NS_PER_S)):
+                async with TimeLimit(max(0.0, (deadline_ns - self._world.clock.monotonic_ns()) / NS_PER_S)):
                     if self._tls is not None:
                         await self._encrypt(conversation, self._tls, deadline_ns)
                     if self._user:

@@ -29,6 +29,7 @@ from bookie.client.shared import Shared
 from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.ports.metadata_store import Stored, find
+from bookie.ports.time_limit import TimeLimit
 from bookie.quorum import mending
 from bookie.quorum.audits import Audit, AuditTimes
 from bookie.quorum.mending import Holding, Mending, Standing
@@ -103,7 +104,7 @@ class Auditor:
                         raise
                     log.warning("audit broken off, it is tried again reason=%s", error)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._pause_ms() / 1000):
+                    async with TimeLimit(self._pause_ms() / 1000):
                         await self._changed.wait()
         finally:
             for end in ends:

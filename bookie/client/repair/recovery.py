@@ -23,6 +23,7 @@ from bookie.client.write.appender import Appender
 from bookie.client.write.ensemble_change import EnsembleChange
 from bookie.metadata import recorded_losses
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.ports.time_limit import TimeLimit
 from bookie.quorum import ensemble
 from bookie.quorum import given_up as rules
 from bookie.quorum.given_up import GivenUp
@@ -58,7 +59,7 @@ async def recover(
         await refuse_restarted(shared, given_up)
     run = _Attempt(shared, ledger_id, metadata, given_up)
     try:
-        async with asyncio.timeout(shared.options.recovery_timeout_ms / 1000):
+        async with TimeLimit(shared.options.recovery_timeout_ms / 1000):
             await run.until_closing()
             length = await run.length()
     except TimeoutError:

@@ -32,6 +32,7 @@ from bookie.ports.metadata_store import (
     Stored,
     create_if_missing,
 )
+from bookie.ports.time_limit import TimeLimit
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +212,7 @@ async def locked(
         is_given_back = False
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(patience_s):
+                async with TimeLimit(patience_s):
                     is_given_back = await lock.give_back()
         finally:  # who waits for a silent store may be cancelled then
             if not is_given_back and later is not None:

@@ -47,6 +47,7 @@ from bookie.client.repair.replication_lock import Later, ReplicationLock, locked
 from bookie.client.shared import Shared
 from bookie.metadata import paths
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
+from bookie.ports.time_limit import TimeLimit
 from bookie.quorum import mending, silence
 from bookie.quorum.mending import Mending, Standing
 from bookie.quorum.silence import Silence
@@ -171,7 +172,7 @@ class ReplicationWorker:
                 if self.counts.mended != mended:
                     continue
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._pause_s()):
+                    async with TimeLimit(self._pause_s()):
                         await self._changed.wait()
         finally:
             for end in ends:

@@ -32,6 +32,7 @@ from bookie.base.ids import BookieId, EntryId
 from bookie.base.units import NS_PER_S
 from bookie.client.write.appender import Appender
 from bookie.client.write.seat import Seat
+from bookie.ports.time_limit import TimeLimit
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +134,7 @@ class EnsembleChange:
                 if not self._failed or appender.error is not None:
                     break
                 try:
-                    async with asyncio.timeout(delay_s):
+                    async with TimeLimit(delay_s):
                         await self._news.wait()
                 except TimeoutError:
                     delay_s = min(delay_s * 2, RETRY_MAX_S)

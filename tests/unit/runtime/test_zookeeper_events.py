@@ -110,6 +110,21 @@ async def test_a_write_that_is_never_answered_may_have_happened_and_a_read_is_an
     assert kazoo.asked_of("/x") == ["set", "delete", "get"], "each was asked once: nothing is repeated blindly"
 
 
+@in_a_loop
+async def test_a_silent_store_is_an_error_also_to_whose_task_group_failed_before() -> None:
+    """In Python 3.11.2 the task was cancelled instead: a bookie's repair, or its fill, ended without a word."""
+    store, _ = await connected(timeout_ms=SOON_MS)
+
+    async def fails() -> None:
+        raise ValueError
+
+    with pytest.raises(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+    with pytest.raises(errors.MetadataError, match="gave no answer"):
+        await store.get("/x")
+
+
 @pytest.mark.parametrize("lost", [None, KazooState.SUSPENDED, KazooState.LOST])
 @in_a_loop
 async def test_without_a_connection_nothing_is_sent_and_a_write_has_not_happened(*, lost: str | None) -> None:
