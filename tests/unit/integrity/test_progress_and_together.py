@@ -226,3 +226,50 @@ def test_an_error_of_several_within_several_is_told_as_it_is_and_a_defect_before
         asyncio.run(together([pair(disk, late)]))
     with pytest.raises(ZeroDivisionError):
         asyncio.run(together([fails(late), pair(disk, ZeroDivisionError())]))
+
+
+def test_who_is_cancelled_in_the_moment_in_which_one_fails_is_cancelled() -> None:
+    """A part of a bookie that outlives errors went on when the bookie stopped, and the last flush waited for it."""
+
+    async def main() -> bool:
+        moment: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def fails() -> None:
+            await moment
+            raise errors.MetadataError("no answer")
+
+        async def waits() -> None:
+            await asyncio.Event().wait()
+
+        async def part() -> None:
+            try:
+                await together([fails(), waits()])
+            except errors.BookieError:
+                await waits()
+
+        task = asyncio.create_task(part())
+        await asyncio.sleep(0.01)
+        moment.set_result(None)
+        await asyncio.sleep(0)  # it has failed, and nobody has heard of it
+        task.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        has_ended = task.cancelled()
+        task.cancel()
+        return has_ended
+
+    assert asyncio.run(main())
+
+
+def test_one_that_fails_ends_those_that_have_not_begun_and_leaves_no_request_to_cancel() -> None:
+    async def main() -> int:
+        async def fails() -> None:
+            raise errors.MetadataError("no answer")
+
+        with pytest.raises(errors.MetadataError):
+            await together([fails(), fails(), fails()])
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    assert asyncio.run(main()) == 0
