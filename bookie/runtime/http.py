@@ -32,6 +32,8 @@ _BODY_BYTES_MAX = 64 * 1024
 _STRANGERS_MAX = 64
 _OF_ONE_MAX = 24
 _KNOWN_MAX = 16
+# Answers under way get this long to leave when the server ends.
+_LINGER_S = 1.0
 # More digits than any length has; `int` refuses thousands of them by an error of its own.
 _SIZE_DIGITS_MAX = 9
 _FIELDS_MAX = 100
@@ -189,7 +191,11 @@ async def serve(
             yield port
     finally:
         server.close()
-        await server.wait_closed()
+        with contextlib.suppress(TimeoutError):
+            # Python's own loop waits since 3.12 for the connections too, and one may wait for what never answers. Those
+            # that are left end with the loop.
+            async with TimeLimit(_LINGER_S):
+                await server.wait_closed()
 
 
 async def _read(reader: asyncio.StreamReader, caller: str) -> HttpRequest:

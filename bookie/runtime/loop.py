@@ -69,6 +69,9 @@ def on_uncaught(fail: Callable[[BaseException], None]) -> None:
 
     def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
+        # Of a connection that the end of the loop cancels: Python 3.11.7 and 3.12.1 tell of it as of an error.
+        if isinstance(error, asyncio.CancelledError):
+            return
         if error is not None and not isinstance(error, OSError):
             fail(error)
             return

@@ -351,3 +351,22 @@ def test_a_port_in_use_is_told() -> None:
 
     with pytest.raises(errors.RefusedToStart, match="the port is in use"):
         asyncio.run(story())
+
+
+def test_an_answer_that_never_comes_holds_up_no_end_of_the_server() -> None:
+    """Python's own loop, without uvloop, waits since 3.12 for every connection when a server ends."""
+
+    async def never(_: HttpRequest) -> HttpAnswer:
+        asked.set()
+        return await asyncio.Future()
+
+    async def story() -> None:
+        async with asyncio.timeout(60):
+            async with http.serve(never, LOOPBACK) as port:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                await asked.wait()
+            writer.close()
+
+    asked = asyncio.Event()
+    asyncio.run(story())

@@ -22,8 +22,12 @@ def test_a_programming_error_in_a_callback_is_handed_over() -> None:
         def unlucky() -> None:
             raise OSError("too many open files")
 
+        def cancelled() -> None:
+            raise asyncio.CancelledError  # as streams of Python 3.11.7 and 3.12.1 do at the end of a loop
+
         loop.on_uncaught(fail)
         asyncio.get_running_loop().call_soon(unlucky)
+        asyncio.get_running_loop().call_soon(cancelled)
         asyncio.get_running_loop().call_soon(wrong)
         await seen.wait()
         return found
