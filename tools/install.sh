@@ -39,6 +39,7 @@ if [ -n "$packages" ]; then
   if can_install; then
     say "system packages:$packages"
     export DEBIAN_FRONTEND=noninteractive
+    mkdir -p /usr/share/man/man1  # Debian's slim images leave it out, and Java's packages fail without it
     apt-get update -qq
     # shellcheck disable=SC2086
     apt-get install -y -qq --no-install-recommends $packages >/dev/null
