@@ -83,6 +83,8 @@ async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None
             f"{len(dead)} locks belong to no session, so no repairer has them, the first is {dead[0]}: the next worker"
             " of ours that comes to such a ledger removes its lock; Java's pass the ledger over as long as it is there"
         )
+    for row in (row for row in rows if row["givenUp"]):
+        output.tell(f"{row['worker']} could not look at all, and tries again: {row['givenUp']}")
     await tell_if_nobody_looks(recovery)
 
 
@@ -97,20 +99,23 @@ def _told(progress: Progress) -> dict[str, Any]:
         "entriesPerSecond": progress.entries_per_s,
         "bytesPerSecond": progress.bytes_per_s,
         "secondsLeft": progress.seconds_left,
+        "givenUp": progress.given_up,
     }
 
 
 class Auditing(Protocol):
-    """Which bookie audits, and whether auto-recovery is on."""
+    """Which bookie audits, whether auto-recovery is on, and why the auditor's last look was broken off."""
 
     async def auditor(self) -> BookieId | None: ...
 
     async def is_enabled(self) -> bool: ...
 
+    async def given_up(self) -> str: ...
+
 
 async def tell_if_nobody_looks(recovery: Auditing) -> bool:
-    """Warn the person when no auditor marks ledgers: then an empty list does not prove that every replica is there.
-    Return True when that is so."""
+    """Warn the person when no auditor marks ledgers, or it could not: then an empty list does not prove that every
+    replica is there. Return True when that is so."""
     if await recovery.auditor() is None:
         output.tell(
             "no bookie audits, so ledgers that lack replicas are not marked: start auto-recovery (`bookie autorecovery"
@@ -122,6 +127,9 @@ async def tell_if_nobody_looks(recovery: Auditing) -> bool:
             "auto-recovery is switched off: ledgers that lost replicas since then are not marked; to mark them,"
             " `bookie autorecovery enable`"
         )
+        return True
+    if why := await recovery.given_up():
+        output.tell(f"the auditor could not look at all ledgers, so what lacks replicas may not be marked: {why}")
         return True
     return False
 

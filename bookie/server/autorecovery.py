@@ -19,6 +19,7 @@ from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_MS
 from bookie.client.client import Client
 from bookie.client.options import ClientOptions
+from bookie.client.repair import daemon as daemons
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.client.repair.daemon import AutoRecoveryDaemon
 from bookie.ports import World
@@ -33,6 +34,7 @@ DOOR = "auto-recovery"
 _PAUSE_MS, _PAUSE_MS_MAX = 5_000, 300_000
 # Of the end of its session, at a stop: a metadata store that gives no answer ends it at its time-out.
 _END_SESSION_S = 1.0
+assert daemons.ENDED_TOLD_MS >= _PAUSE_MS_MAX
 
 
 class OwnAutoRecovery:
@@ -49,6 +51,7 @@ class OwnAutoRecovery:
         self._bytes_per_s = options.bytes_per_s or None
         self._daemon: AutoRecoveryDaemon | None = None
         self._failures = 0
+        self._ended = ""  # why, the last time
 
     def set_copy_rate(self, bytes_per_s: int | None) -> None:
         """Copy at another rate from now on; None: no limit."""
@@ -66,8 +69,10 @@ class OwnAutoRecovery:
                 await self._run_once()
             except BookieError as error:  # a fatal one too: it is fatal for auto-recovery
                 log.warning("auto-recovery of this bookie ended, it begins again reason=%s", error)
+                self._ended = str(error) or type(error).__name__
             except Exception as error:
                 self._doors.failed(DOOR, error)
+                self._ended = _told(error)
             self._failures += 1
             now_ns = clock.monotonic_ns()
             if now_ns - began_ns > _PAUSE_MS_MAX * NS_PER_MS:
@@ -81,7 +86,9 @@ class OwnAutoRecovery:
         store = await stores.connect(options.metadata_uri, session_timeout_ms=options.session_timeout_ms)
         try:
             async with Client(options, self._world, store=store) as client:
-                daemon = self._daemon = AutoRecoveryDaemon(client.shared, self._me, self._options)
+                daemon = self._daemon = AutoRecoveryDaemon(
+                    client.shared, self._me, self._options, ended_before=self._ended
+                )
                 daemon.worker.set_copy_rate(self._bytes_per_s)
                 log.info("auto-recovery runs in this bookie name=%s", self._me)
                 await daemon.run()
@@ -100,3 +107,10 @@ class OwnAutoRecovery:
         yield Sample("bookie_autorecovery_failures_total", "counter", text, self._failures)
         if daemon is not None:
             yield from daemon.samples()
+
+
+def _told(error: BaseException) -> str:
+    """Return a defect's own words: of a group, those of the first in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"

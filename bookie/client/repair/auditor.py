@@ -44,7 +44,8 @@ _BATCH = 64
 @dataclass(slots=True)
 class AuditorCounts:
     """Since the start of the process. `unreadable`, `misplaced`: ledgers at the last look of this process as the
-    auditor; None before it, and once another process looks."""
+    auditor; None before it, and once another process looks. `given_up`: why the last turn was broken off; "" when it
+    came to its end."""
 
     is_leading: bool = False
     audits: int = 0
@@ -52,6 +53,7 @@ class AuditorCounts:
     marked: int = 0
     unreadable: int | None = None
     misplaced: int | None = None
+    given_up: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,11 @@ class Auditor:
                 self._changed.clear()
                 try:
                     await self.turn()
+                    self.counts.given_up = ""
                 except errors.BookieError as error:
                     if error.fatal:
                         raise
+                    self.counts.given_up = str(error) or type(error).__name__
                     log.warning("audit broken off, it is tried again reason=%s", error)
                 with contextlib.suppress(TimeoutError):
                     async with TimeLimit(self._pause_ms() / 1000):

@@ -99,6 +99,12 @@ class AutoRecovery:
             return bookie_id
         return None
 
+    async def given_up(self) -> str:
+        """Return why the auditor's last look was broken off, as it tells; "" when it was not, or nobody tells."""
+        auditor = await self.auditor()
+        report = None if auditor is None else (await self.reports.read()).get(auditor)
+        return "" if report is None else report.given_up
+
     async def is_enabled(self) -> bool:
         return await find_data(self.store, paths.recovery_disabled(self.root)) is None
 

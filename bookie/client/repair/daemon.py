@@ -5,6 +5,7 @@ begins by making Java's queue if there is none, and ends by giving back its vote
 """
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Iterator
 
@@ -24,11 +25,16 @@ from bookie.ports.metrics import Sample
 
 log = logging.getLogger(__name__)
 
+# At least as long as the longest pause before one that ended begins again (`server.autorecovery`).
+ENDED_TOLD_MS = 300_000
+
 
 class AutoRecoveryDaemon:
-    """`run` returns after `request_stop`. `me`: the name of this process in the vote."""
+    """`run` returns after `request_stop`. `me`: the name of this process in the vote. `ended_before`: what ended the
+    one before it in this process; told for as long as a pause before the next may be, for one that ends each time may
+    live no longer than until its first look."""
 
-    def __init__(self, shared: Shared, me: BookieId, options: AutoRecoveryOptions) -> None:
+    def __init__(self, shared: Shared, me: BookieId, options: AutoRecoveryOptions, *, ended_before: str = "") -> None:
         root, store = shared.ledgers.root, shared.ledgers.store
         recovery = AutoRecovery(store, root)
         self._marks = Marks(store, root)
@@ -40,6 +46,8 @@ class AutoRecoveryDaemon:
         self._me = me
         self._clock = shared.world.clock
         self._reports = recovery.reports
+        self._ended_before = ended_before
+        self._ended_told_until_ns = self._clock.monotonic_ns() + ENDED_TOLD_MS * NS_PER_MS
 
     def request_stop(self) -> None:
         """End in order: no new ledger is begun, copies under way are left, locks and vote are given back."""
@@ -61,10 +69,21 @@ class AutoRecoveryDaemon:
         """Tell of our progress, for people, until cancelled."""
         while True:
             try:
-                await self._reports.write(self._me, self.worker.progress())
+                progress = dataclasses.replace(self.worker.progress(), given_up=self._given_up())
+                await self._reports.write(self._me, progress)
             except errors.MetadataError as error:
                 log.debug("progress not told reason=%s", error)
             await self._clock.sleep_until(self._clock.monotonic_ns() + progress_reports.EVERY_MS * NS_PER_MS)
+
+    def _given_up(self) -> str:
+        """Return why nobody may rely on the last look, for a person; "" when all came to their ends."""
+        is_told = self._clock.monotonic_ns() < self._ended_told_until_ns
+        reasons = (
+            ("it ended, and began again", self._ended_before if is_told else ""),
+            ("audit", self.auditor.counts.given_up),
+            ("queue", self.worker.counts.given_up),
+        )
+        return "; ".join(f"{what}: {why}" for what, why in reasons if why)
 
     def samples(self) -> Iterator[Sample]:
         """Yield the metrics of this process."""
@@ -101,6 +120,9 @@ class AutoRecoveryDaemon:
         )
         for name, value, text in gauges:
             yield Sample(f"bookie_autorecovery_{name}", "gauge", text, value)
+        text = "1 while the last look was broken off: other figures are of the looks before it."
+        for what, why in (("audit", audits.given_up), ("queue", work.given_up)):
+            yield Sample("bookie_autorecovery_given_up", "gauge", text, int(bool(why)), (("look", what),))
         for name, number, text in perhaps:
             if number is not None:  # what nobody has looked at, or knows, is not told: no number is better than a zero
                 yield Sample(f"bookie_autorecovery_{name}", "gauge", text, number)

@@ -23,13 +23,15 @@ _RATE_MIN = 0.01  # entries a second: what stands still
 _RATES = ("entries_per_s", "bytes_per_s")
 _MAYBE_UNKNOWN = ("entries_left", "bytes_left", "seconds_left")
 _NUMBER_END = 1 << 63
+_REASON_CHARS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """`ledgers_left`, `ledgers_blocked`: marked ones, each in one of the two. `entries_done`, `bytes_done`: copies
     since the start of the process. `entries_left`, `bytes_left`: of the ledgers that are left; None: not known.
-    `seconds_left`: at the present speed of this worker alone."""
+    `seconds_left`: at the present speed of this worker alone. `given_up`: why its last look, as the auditor or as a
+    worker, was broken off; "" when none was."""
 
     ledgers_left: int
     ledgers_blocked: int
@@ -40,6 +42,7 @@ class Progress:
     entries_per_s: float
     bytes_per_s: float
     seconds_left: int | None
+    given_up: str = ""
 
 
 class QueueProgress:
@@ -117,6 +120,11 @@ def together(found: Collection[Progress]) -> tuple[int | None, int | None, int |
     return entries, size, seconds_left(entries, sum(each.entries_per_s for each in found))
 
 
+def _shown(reason: str) -> str:
+    """Return what anybody may have written as one line for a person; the same again for what it returned."""
+    return "".join(each if each.isprintable() else "?" for each in reason[:_REASON_CHARS_MAX])
+
+
 def dump_progress(progress: Progress) -> bytes:
     return json.dumps(asdict(progress), sort_keys=True).encode()
 
@@ -125,12 +133,15 @@ def load_progress(data: bytes) -> Progress:
     """Return the progress in `data`, which any process with rights on the node may have written. Raises BadInput."""
     try:
         found = json.loads(data)
-        values = {each.name: found[each.name] for each in fields(Progress)}
+        values = {each.name: found[each.name] for each in fields(Progress) if each.name != "given_up"}
+        given_up = found.get("given_up", "")  # a release before this one does not tell
+        if not isinstance(given_up, str):
+            raise ValueError(f"given_up is {given_up!r}")
         for name, value in values.items():
             kinds = (int, float) if name in _RATES else (int,)
             is_unknown = value is None and name in _MAYBE_UNKNOWN
             if not is_unknown and not (type(value) in kinds and 0 <= value < _NUMBER_END):  # nan is in no range
                 raise ValueError(f"{name} is {value!r}")
-        return Progress(**values)
+        return Progress(**values, given_up=_shown(given_up))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise errors.BadInput(f"the progress of a worker cannot be read ({error}): {data[:80]!r}") from error

@@ -98,11 +98,12 @@ class _Attempts:
 @dataclass(slots=True)
 class WorkerCounts:
     """Since the start of the process. `waiting`: marked ledgers at the last look at the queue; None before the first.
-    Copies: `progress`."""
+    `given_up`: why the last turn was broken off; "" when it came to its end. Copies: `progress`."""
 
     waiting: int | None = None
     mended: int = 0
     failures: int = 0
+    given_up: str = ""
 
 
 class ReplicationWorker:
@@ -165,9 +166,11 @@ class ReplicationWorker:
                 mended = self.counts.mended
                 try:
                     await self.turn()
+                    self.counts.given_up = ""
                 except BookieError as error:
                     if error.fatal:
                         raise
+                    self.counts.given_up = str(error) or type(error).__name__
                     log.warning("the queue cannot be worked on, tried again reason=%s", error)
                 if self.counts.mended != mended:
                     continue

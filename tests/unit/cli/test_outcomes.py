@@ -750,9 +750,10 @@ def test_the_oracle_calls_nothing_whole_that_nobody_acknowledged_or_read() -> No
 class Marks:
     """Java's auto-recovery, as its records tell."""
 
-    def __init__(self, auditor: str | None, *, enabled: bool) -> None:
+    def __init__(self, auditor: str | None, *, enabled: bool, given_up: str = "") -> None:
         self._auditor = auditor
         self._enabled = enabled
+        self._given_up = given_up
 
     async def auditor(self) -> BookieId | None:
         return None if self._auditor is None else BookieId(self._auditor)
@@ -760,14 +761,25 @@ class Marks:
     async def is_enabled(self) -> bool:
         return self._enabled
 
+    async def given_up(self) -> str:
+        return self._given_up
+
 
 @pytest.mark.parametrize(
-    ("auditor", "enabled", "word"), [(None, True, "no bookie audits"), ("b1", False, "switched off"), ("b1", True, "")]
+    ("auditor", "enabled", "given_up", "word"),
+    [
+        (None, True, "", "no bookie audits"),
+        ("b1", False, "", "switched off"),
+        ("b1", True, "audit: no right", "may not be marked: audit: no right"),
+        ("b1", True, "", ""),
+    ],
 )
 def test_no_marks_are_no_proof_while_nobody_makes_them(
-    auditor: str | None, enabled: bool, word: str, capsys: pytest.CaptureFixture[str]
+    auditor: str | None, enabled: bool, given_up: str, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    is_blind = asyncio.run(autorecovery.tell_if_nobody_looks(Marks(auditor, enabled=enabled)))
+    marks = Marks(auditor, enabled=enabled, given_up=given_up)
+
+    is_blind = asyncio.run(autorecovery.tell_if_nobody_looks(marks))
 
     said = capsys.readouterr().err
     assert is_blind is bool(word)

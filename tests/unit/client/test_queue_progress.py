@@ -102,6 +102,7 @@ def test_what_is_no_report_is_refused(data: bytes) -> None:
         {"entries_per_s": None},
         {"entries_per_s": float("nan")},
         {"entries_per_s": float("inf")},
+        {"given_up": 7},
     ],
 )
 def test_a_report_whose_numbers_cannot_be_is_refused(wrong: dict[str, object]) -> None:
@@ -122,3 +123,15 @@ def test_what_is_written_can_be_read() -> None:
     progress = Progress(5, 0, 0, 0, None, None, 2.0, 200.5, None)
 
     assert queue_progress.load_progress(queue_progress.dump_progress(progress)) == progress
+
+
+def test_a_reason_is_one_line_however_it_was_written_and_an_older_release_tells_none() -> None:
+    progress = Progress(5, 0, 0, 0, None, None, 2.0, 200.5, None, "no\n\ud800" + "x" * 1_000)
+    older = dataclasses.asdict(progress)
+    del older["given_up"]
+
+    shown = queue_progress.load_progress(queue_progress.dump_progress(progress))
+
+    assert shown.given_up == "no??" + "x" * 296
+    assert queue_progress.load_progress(queue_progress.dump_progress(shown)) == shown
+    assert queue_progress.load_progress(json.dumps(older).encode()).given_up == ""

@@ -8,6 +8,7 @@ from typing import Any
 from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.client.options import ClientOptions
+from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.ports import World
 from bookie.ports.metadata_store import MetadataStore, MetadataStores
@@ -84,6 +85,22 @@ async def test_it_begins_once_the_bookie_is_registered_and_again_after_errors_of
     assert (stores.attempts, figures(own)["failures_total"]) == (3, 2)
     assert told.errors == [(DOOR, slip)], "what others cause is a line in the log, a defect of ours is counted"
     await fleet.until(lambda: figures(own)["is_auditor"] == 1, "the vote")
+    running.cancel()
+
+
+@story(tell)
+async def test_what_ended_it_is_told_by_the_one_that_begins_again(fleet: Fleet) -> None:
+    """Each one led for a moment, so that there was always an auditor, and no look ever came to its end."""
+    own, _, _ = beside(fleet.machine.begin(name="b0"), ExceptionGroup("tasks", [KeyError("a defect of ours")]))
+    registered = asyncio.Event()
+    registered.set()
+    running = asyncio.ensure_future(own.run(registered))
+    await fleet.until(lambda: figures(own)["runs"] == 1, "the second attempt")
+    await fleet.machine.loop.sleep_ns(20_000_000_000)
+
+    (told,) = (await AutoRecovery(fleet.store, "/ledgers").reports.read()).values()
+
+    assert told.given_up == "it ended, and began again: KeyError: 'a defect of ours'"
     running.cancel()
 
 
