@@ -65,6 +65,12 @@ class FillProgress:
         self._is_waiting = True
         self._reason = reason
 
+    def waits_no_more(self, error: BookieError) -> None:
+        """Note that `error` ended the run that was asked for, if it did so before the run began."""
+        if self._is_waiting:
+            self._is_waiting = False
+            self._reason = f"the run ended before it began: {error}; start it again"
+
     def named(self, count: int) -> None:
         """Count ledgers that name this bookie."""
         self._total += count

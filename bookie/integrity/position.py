@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from bookie.base import errors
 from bookie.base.ids import BookieId
+from bookie.base.rounds import Rounds
 from bookie.base.units import NS_PER_S
 from bookie.metadata import paths
 from bookie.metadata.cookie import IncarnationRecord
@@ -28,6 +29,7 @@ from bookie.storage.store import EntryStore
 
 log = logging.getLogger(__name__)
 
+_JOB = "report of the position"
 _LOOK_NS = NS_PER_S
 # Within one journal file or entry log this often: what was synced since is what a set-back can hide.
 _RENEW_NS = 10 * NS_PER_S
@@ -62,13 +64,20 @@ class PositionKeeper:
     """Reports the position, as one task beside serving."""
 
     def __init__(
-        self, store: EntryStore, metadata: MetadataStore, root: str, bookie_id: BookieId, record: IncarnationRecord
+        self,
+        store: EntryStore,
+        metadata: MetadataStore,
+        root: str,
+        bookie_id: BookieId,
+        record: IncarnationRecord,
+        rounds: Rounds,
     ) -> None:
         self._store = store
         self._metadata = metadata
         self._path = paths.position(root, bookie_id)
         self._told = Position(record.instance_id, record.incarnation, ())
         self._told_ns = 0
+        self._rounds = rounds
 
     async def run(self, clock: Clock) -> None:
         """Report the position whenever it is due, until cancelled."""
@@ -80,8 +89,10 @@ class PositionKeeper:
                 try:
                     await self._tell(position)
                 except errors.MetadataError as error:
-                    log.debug("position not told reason=%s", error)
+                    if self._rounds.given_up(_JOB, error):
+                        log.warning("position not told, tried again reason=%s", error)
                 else:
+                    self._rounds.came_to_end(_JOB)
                     self._told, self._told_ns = position, now_ns
             await clock.sleep_until(clock.monotonic_ns() + _LOOK_NS)
 

@@ -14,6 +14,7 @@ from functools import partial
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import Life
+from bookie.base.rounds import Rounds
 from bookie.base.units import NS_PER_MS, NS_PER_S
 from bookie.client import cluster
 from bookie.client.client import Client
@@ -80,6 +81,7 @@ class Bookie:
         self.options = options
         self.world = world
         self.metrics = ServerMetrics()
+        self.rounds = Rounds()
         self.doors = NodeDoors(world.clock, self.fail)
         self.connections: Connections | None = None  # once the data port is open
         self.ready = asyncio.Event()
@@ -343,7 +345,7 @@ class Bookie:
 
     def _make_filling(self, store: EntryStore) -> Filling:
         after_boot = self.options.integrity.fill_after_boot
-        return Filling(self.boot, store, self.world.clock, self.admin.lease, after_boot=after_boot)
+        return Filling(self.boot, store, self.world.clock, self.admin.lease, after_boot=after_boot, rounds=self.rounds)
 
     def _make_scrubber(self, store: EntryStore) -> Scrubber:
         scrubber = Scrubber(
@@ -368,7 +370,10 @@ class Bookie:
 
         root, clock = paths.parse_uri(self.options.metadata_uri).root, self.world.clock
         own = OwnSide(store, on_mode)
-        return Drain(root, metadata, clock, make_client, own), Drain(root, metadata, clock, make_client, None)
+        return (
+            Drain(root, metadata, clock, make_client, own, self.rounds),
+            Drain(root, metadata, clock, make_client, None, self.rounds),
+        )
 
     # ---- the lease, where it is asked for
 
@@ -405,7 +410,7 @@ class Bookie:
     async def _tell_position(self, store: EntryStore, metadata: MetadataStore) -> None:
         assert self.boot.record is not None
         root = paths.parse_uri(self.options.metadata_uri).root
-        keeper = PositionKeeper(store, metadata, root, self.options.bookie_id, self.boot.record)
+        keeper = PositionKeeper(store, metadata, root, self.options.bookie_id, self.boot.record, self.rounds)
         await keeper.run(self.world.clock)
 
     async def _repair(self, store: EntryStore, metadata: MetadataStore) -> None:
@@ -435,6 +440,7 @@ class Bookie:
                     me=self.options.bookie_id,
                     instance_id=self.boot.record.instance_id,
                     tasks=tasks,
+                    rounds=self.rounds,
                 )
             collection = Collection(
                 store,
@@ -447,6 +453,7 @@ class Bookie:
                 interval_ms=self.options.gc_interval_ms,
                 surplus_wait_ms=self.options.surplus_wait_ms,
                 giving_up=giving_up,
+                rounds=self.rounds,
             )
             self.admin.collection = collection
             try:
@@ -476,6 +483,9 @@ class Bookie:
             ("repair_entries_copied", status.entries_copied, "Entries copied from other bookies by this repair."),
         ):
             yield Sample(f"bookie_{name}", "gauge", text, value)
+        for job, reason in self.rounds.last().items():
+            text = "1 while its last round was given up, and its other figures are of one before; the log says why."
+            yield Sample("bookie_round_given_up", "gauge", text, int(bool(reason)), (("what", job),))
         if self.admin.drains is not None:
             yield from self.admin.drains[0].samples()
         if self._autorecovery is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
+from bookie.base.rounds import Rounds
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
 from bookie.metadata import paths
@@ -67,6 +68,7 @@ class Collection:
         interval_ms: int,
         surplus_wait_ms: int | None = None,
         giving_up: GivingUp | None = None,
+        rounds: Rounds | None = None,
     ) -> None:
         self._store = store
         self._ledgers = ledgers
@@ -76,6 +78,7 @@ class Collection:
         self._clock = clock
         self._surplus = Surplus(surplus_wait_ms)
         self._giving_up = giving_up
+        self._rounds = rounds or Rounds()
         self._me = me
         self._last: collector.Collected | None = None
         self._instance_id = instance_id
@@ -138,11 +141,16 @@ class Collection:
         """Collect, then compact, even after a failed collection: compaction asks the metadata store nothing."""
         for what, work in (("garbage collection", self._collect), ("compaction", self._compactor.run)):
             try:
-                _tell(await work())
+                done = await work()
             except BookieError as error:
                 if error.fatal:
                     raise
+                self._rounds.given_up(what, error)
                 log.warning("%s given up, the next run tries again reason=%s", what, error)
+            else:
+                _tell(done)
+                if isinstance(done, Compacted) or (done is not None and not self._undecided.is_unasked):
+                    self._rounds.came_to_end(what)  # else none was due, or its questions were not
 
     async def _answer(self, asked: _Asked) -> None:
         answer = asked.answer

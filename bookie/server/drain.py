@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
+from bookie.base.rounds import Rounds
 from bookie.base.units import NS_PER_MS
 from bookie.client.client import Client
 from bookie.client.repair import forgetting
@@ -111,6 +112,7 @@ class Drain:
         clock: Clock,
         make_client: Callable[[], AbstractAsyncContextManager[Client]],
         own: OwnSide | None,
+        rounds: Rounds | None = None,
     ) -> None:
         """`own`: this bookie is emptied. None: dead bookies are, which take no adds."""
         self._root = root
@@ -118,6 +120,8 @@ class Drain:
         self._clock = clock
         self._make_client = make_client
         self._own = own
+        self._rounds = rounds or Rounds()
+        self._job = "drain of a dead bookie" if own is None else "drain"
         self._order: DrainOrder | None = None
         self._changed = asyncio.Event()
         self._progress = _Progress()
@@ -153,6 +157,7 @@ class Drain:
         if self._order is None:
             return
         log.warning("drain cancelled bookie_id=%s", self._order.bookie_id)
+        self._rounds.came_to_end(self._job)
         self._order, self._progress = None, _Progress()
         if self._own is not None:
             self._own.set_draining(False)
@@ -228,6 +233,7 @@ class Drain:
                         before = await self._repairs()
                         progress.error, progress.is_unknown = "", False
                         pause_ms = _ERROR_PAUSE_MS
+                        self._rounds.came_to_end(self._job)
                         while True:
                             before = await self._round(order, evacuation, progress, before)
                     finally:
@@ -236,6 +242,7 @@ class Drain:
                 if error.fatal:
                     raise
                 progress.ledgers.is_empty = False  # nobody looks now, so nobody knows
+                self._rounds.given_up(self._job, error)
                 if progress.error != str(error):
                     log.warning("drain waits bookie_id=%s reason=%s", order.bookie_id, error)
                 progress.error, progress.is_unknown = str(error), isinstance(error, errors.BookieUnknown)

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from bookie.base.errors import BookieError
+from bookie.base.rounds import Rounds
 from bookie.base.units import NS_PER_S
 from bookie.integrity.boot import Boot
 from bookie.integrity.fill_progress import FillProgress
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 # or nobody owes, is asked for ever more seldom.
 _BAD_PAUSE_NS = 3_600 * NS_PER_S
 _BAD_PAUSE_MAX_NS = 24 * _BAD_PAUSE_NS
+_JOB = "filling of holes"
 
 
 @dataclass(slots=True)
@@ -39,8 +41,18 @@ class Filling:
     What ends a run ends the node only when it is fatal: `status` says why, and who asked may ask again.
     """
 
-    def __init__(self, boot: Boot, store: EntryStore, clock: Clock, lease: OwnLease, *, after_boot: bool) -> None:
+    def __init__(
+        self,
+        boot: Boot,
+        store: EntryStore,
+        clock: Clock,
+        lease: OwnLease,
+        *,
+        after_boot: bool,
+        rounds: Rounds | None = None,
+    ) -> None:
         self._lease = lease
+        self._rounds = rounds or Rounds()
         self._boot = boot
         self._store = store
         self._clock = clock
@@ -113,9 +125,13 @@ class Filling:
                 await self._boot.fill(self._store, metadata, self._progress)
                 self._refused.filled, self._bad.filled = refused, found
                 bad.more -= more
+                self._rounds.came_to_end(_JOB)
             except BookieError as error:
                 if error.fatal:
                     raise
+                self._rounds.given_up(_JOB, error)
+                if not self._asked.is_set():
+                    self._progress.waits_no_more(error)
                 log.warning("filling of holes given up reason=%s", error)
             bad.forget_gone()
             if self.is_whole:

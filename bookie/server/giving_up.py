@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
+from bookie.base.rounds import Rounds
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
 from bookie.client.repair.replication_lock import Later, LockLost, ReplicationLock, locked
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 # Locks held, and ledgers marked by one flush. Repairers of these wait meanwhile.
 TOGETHER = 32
 _TOKEN_BYTES = 8
+_JOB = "giving up of surplus"
 
 
 class GivingUp:
@@ -49,6 +51,7 @@ class GivingUp:
         me: BookieId,
         instance_id: str,
         tasks: Tasks,
+        rounds: Rounds | None = None,
     ) -> None:
         """`tasks`: for locks that can be given back only later."""
         self._store = store
@@ -57,6 +60,7 @@ class GivingUp:
         self._day = Window(world.clock.monotonic_ns())
         self._me = me
         self._instance_id = instance_id
+        self._rounds = rounds or Rounds()
         self._later = Later(tasks, world.clock)
 
     async def run(self, due: Sequence[LedgerId], last: Collected) -> int:
@@ -70,9 +74,11 @@ class GivingUp:
         try:
             for start in range(0, len(due), TOGETHER):
                 done += await self._give_up(due[start : start + TOGETHER], Amount(last.ledgers_seen))
+            self._rounds.came_to_end(_JOB)
         except BookieError as error:
             if error.fatal:
                 raise
+            self._rounds.given_up(_JOB, error)
             log.warning("surplus kept, the next run tries again reason=%s", error)
         if done:
             log.info("surplus given up ledgers=%d", done)

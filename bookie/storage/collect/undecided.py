@@ -64,6 +64,12 @@ class Undecided:
         """Return True when this run asked questions and got no answer to any of them."""
         return self._in_a_row > 0 and not self._has_answer
 
+    @property
+    def is_unasked(self) -> bool:
+        """Return True when this run asked nothing, because all questions there are were put off: it says nothing of the
+        store."""
+        return bool(self._cases) and not self._in_a_row and not self._has_answer
+
     def __iter__(self) -> Iterator[tuple[LedgerId, str]]:
         """Iterate over the undecided ledgers, ascending, with the reason of each."""
         return ((ledger_id, self._cases[ledger_id].reason) for ledger_id in sorted(self._cases))

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.base.rounds import Rounds
 from bookie.base.units import NS_PER_S
 from bookie.integrity.position import PositionKeeper, is_behind
 from bookie.metadata import paths
@@ -47,7 +48,7 @@ class Stage:
             {"journaled": property(lambda _: (self.journaled,)), "logged": property(lambda _: (self.logged,))},
         )
         return asyncio.ensure_future(
-            PositionKeeper(cast(Any, where()), metadata, ROOT, ME, RECORD).run(self.world.clock)
+            PositionKeeper(cast(Any, where()), metadata, ROOT, ME, RECORD, Rounds()).run(self.world.clock)
         )
 
     async def passes(self, seconds: float) -> None:

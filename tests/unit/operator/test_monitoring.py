@@ -61,6 +61,7 @@ def test_what_a_bookie_cannot_mend_by_itself_wakes_somebody() -> None:
     told = {
         "bookie_certificate_ends_seconds",
         "bookie_certificate_renew_by_seconds",
+        "bookie_round_given_up",
         "bookie_ledger_directories_failed",
         "bookie_ledgers_quarantined",
         "bookie_storage_journal_files_stuck",

@@ -1,7 +1,7 @@
 """One whole node in the simulator: the order of its life, and what others see of it at each step."""
 
 import dataclasses
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -18,8 +18,8 @@ from bookie.metadata import paths, registration, serde
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
 from bookie.metadata.paths import LayoutKind
 from bookie.ports import World
-from bookie.ports.admin import Compaction, Health, Member, OpenLedgers, State, StopTurn
-from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.admin import Compaction, FillAction, Health, Member, OpenLedgers, State, StopTurn
+from bookie.ports.metadata_store import MetadataStore, MetadataStores, Stored
 from bookie.ports.metrics import Sample
 from bookie.ports.network import Address, ByteStream
 from bookie.server.bookie import Bookie
@@ -61,9 +61,12 @@ class Fleet:
         self.bookie: Bookie
         self.outcome: list[BaseException | None] = []
 
-    def start(self, options: ServerOptions = OPTIONS) -> None:
-        """A new process on the bookie's machine."""
+    def start(self, options: ServerOptions = OPTIONS, refusing: "Refusing | None" = None) -> None:
+        """A new process on the bookie's machine. `refusing`: what its metadata store does not let it do."""
         world = self.node.begin()
+        if refusing is not None:
+            refusing.stores = world.metadata_stores
+            world = dataclasses.replace(world, metadata_stores=refusing)
 
         async def live() -> None:
             try:
@@ -107,6 +110,41 @@ class Fleet:
         deadline_ns = self.world.clock.monotonic_ns() + 5_000_000_000
         stream = await self.observer.do(self.world.network.dial(Address("bookie", 3181), deadline_ns))
         return Wire(self, stream)
+
+
+class Refusing:
+    """Metadata stores whose sessions may not read what is at `paths`, nor ask whether an answer about it is new."""
+
+    def __init__(self) -> None:
+        self.stores: MetadataStores
+        self.paths: set[str] = set()
+
+    async def connect(self, uri: str, *, session_timeout_ms: int = 30_000) -> Any:
+        return _RefusingStore(await self.stores.connect(uri, session_timeout_ms=session_timeout_ms), self.paths)
+
+
+class _RefusingStore:
+    def __init__(self, store: MetadataStore, paths: set[str]) -> None:
+        self._store, self._paths = store, paths
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def _check(self, path: str) -> None:
+        if path in self._paths:
+            raise errors.MetadataDenied(f"no right to {path}")
+
+    async def get(self, path: str) -> Stored:
+        self._check(path)
+        return await self._store.get(path)
+
+    async def children(self, path: str) -> Sequence[str]:
+        self._check(path)
+        return await self._store.children(path)
+
+    async def sync(self, path: str) -> None:
+        self._check(path)
+        await self._store.sync(path)
 
 
 class Wire:
@@ -762,6 +800,56 @@ async def test_closed_ledgers_that_name_others_are_counted_and_kept(fleet: Fleet
     assert kept.status is Status.EOK
     samples = {sample.name: sample.value for sample in bookie.telemetry() if isinstance(sample, Sample)}
     assert samples["bookie_gc_surplus_ledgers"] == 1
+
+
+def given_up(bookie: Bookie) -> dict[str, float]:
+    found = (each for each in bookie.telemetry() if isinstance(each, Sample) and each.name == "bookie_round_given_up")
+    return {dict(each.labels)["what"]: each.value for each in found}
+
+
+@story(run)
+async def test_a_job_whose_every_round_is_given_up_is_told_until_one_comes_to_its_end(fleet: Fleet) -> None:
+    """Its other figures stood as the last good round left them, and a log alone said that none came to its end."""
+    refusing = Refusing()
+    fleet.start(dataclasses.replace(OPTIONS, gc_interval_ms=5_000), refusing)
+    await fleet.ready()
+    bookie, wire = fleet.bookie, await fleet.dial()
+    of_the_position, of_the_ledger = paths.position("/ledgers", ID), paths.ledger_path("/ledgers", LedgerId(7))
+    assert bookie.admin.drains is not None
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+    jobs = {"drain", "filling of holes", "garbage collection", "report of the position"}
+    assert given_up(bookie) == dict.fromkeys(jobs - {"drain"}, 0)
+
+    refusing.paths |= {of_the_position, of_the_ledger, "/ledgers", paths.available("/ledgers")}
+    add = server_support.add(0)
+    add.ledger_id, add.body = LedgerId(7), server_support.body(0, ledger_id=7)
+    await wire.ask(add)
+    bookie.admin.drains[0].start(DrainOrder(ID, None, OpenLedgers.WAIT))
+    await fleet.node.do(bookie.admin.fill_holes(FillAction.START))
+    await fleet.simulation.loop.sleep_ns(30_000_000_000)
+
+    assert given_up(bookie) == dict.fromkeys(jobs, 1)
+    refusing.paths.clear()
+    await fleet.node.do(bookie.admin.fill_holes(FillAction.START))
+    await fleet.simulation.loop.sleep_ns(90_000_000_000)
+    assert given_up(bookie) == dict.fromkeys(jobs, 0)
+
+
+@story(run)
+async def test_a_fill_that_ended_before_it_began_is_not_said_to_be_about_to_begin(fleet: Fleet) -> None:
+    refusing = Refusing()
+    fleet.start(OPTIONS, refusing)
+    await fleet.ready()
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+    assert (await fleet.node.do(fleet.bookie.admin.fill_holes(FillAction.LOOK))).is_whole
+
+    refusing.paths.add(paths.available("/ledgers"))
+    assert (await fleet.node.do(fleet.bookie.admin.fill_holes(FillAction.START))).is_waiting
+    await fleet.simulation.loop.sleep_ns(12_000_000_000)
+
+    told = await fleet.node.do(fleet.bookie.admin.fill_holes(FillAction.LOOK))
+    assert not told.is_waiting
+    assert told.reason.startswith("the run ended before it began: no right to")
 
 
 UNJOURNALED = dataclasses.replace(OPTIONS, storage=dataclasses.replace(OPTIONS.storage, journal_write_data=False))

@@ -10,6 +10,7 @@ import pytest
 import story_support
 from bookie.base import errors
 from bookie.base.ids import BookieId
+from bookie.base.rounds import Rounds
 from bookie.ports.admin import Compaction
 from bookie.runtime.clock import SystemClock
 from bookie.server.collection import Collection
@@ -35,8 +36,9 @@ class FakeCompactor:
         self.turns = 0
         self.trouble: errors.BookieError | None = None
 
-    async def run(self) -> None:
+    async def run(self) -> Compacted | None:
         self.turns += 1
+        return None
 
     async def compact(self, kind: Kind, *, is_forced: bool) -> Compacted:
         self.asked.append((kind, is_forced))
@@ -90,6 +92,46 @@ def test_a_run_that_cannot_be_finished_is_tried_again(
 
     assert len(runs) == 3
     assert compactor.turns == 2  # compaction asks the metadata store nothing, and makes room
+
+
+class EmptyStore:
+    """A store without ledgers."""
+
+    partitions = ()
+
+    async def flush(self) -> None:
+        pass
+
+
+class DueCompactor:
+    """Runs that come to, or raise, what stands in `runs`; None: none is due. Notes what was told before each."""
+
+    def __init__(self, rounds: Rounds, *runs: Compacted | errors.BookieError | None) -> None:
+        self.told: list[str] = []
+        self._rounds, self._runs = rounds, list(runs)
+
+    async def run(self) -> Compacted | None:
+        self.told.append(self._rounds.last().get("compaction", "nothing"))
+        if not self._runs:
+            raise Enough
+        found = self._runs.pop(0)
+        if isinstance(found, errors.BookieError):
+            raise found
+        return found
+
+
+def test_a_compaction_that_was_given_up_is_told_until_another_one_was_due_and_came_to_its_end() -> None:
+    nothing: Any = None
+    empty: Any = EmptyStore()
+    rounds = Rounds()
+    compactor: Any = DueCompactor(rounds, None, errors.DiskFull("no room"), None, Compacted())
+    at: dict[str, Any] = {"clock": SystemClock(), "me": BookieId("b1:3181"), "interval_ms": 1}
+
+    with pytest.raises(Enough):
+        asyncio.run(Collection(empty, nothing, compactor, nothing, "", rounds=rounds, **at).run())
+
+    assert compactor.told == ["nothing", "nothing", "no room", "no room", ""]
+    assert rounds.last()["garbage collection"] == ""
 
 
 def test_a_disk_that_failed_ends_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, EntryId, LedgerId
+from bookie.base.rounds import Rounds
 from bookie.base.units import NS_PER_MS
 from bookie.client import cluster
 from bookie.client.ledgers import LedgerStore
@@ -250,7 +251,10 @@ class Stage:
     async def set(self, tasks: Tasks) -> "Stage":
         instance_id = await cluster.ensure_cluster(self.theirs, URI, self.bench.node.world.entropy)
         world = self.bench.node.world
-        self.driver = GivingUp(self.store, self.ledgers, world, me=ME, instance_id=instance_id, tasks=tasks)
+        self.rounds = Rounds()
+        self.driver = GivingUp(
+            self.store, self.ledgers, world, me=ME, instance_id=instance_id, tasks=tasks, rounds=self.rounds
+        )
         for ledger_id in (GONE, KEPT):
             await self.add(ledger_id)
         await self.store.flush()
@@ -424,6 +428,8 @@ async def test_another_cluster_s_metadata_store_says_nothing(stage: Stage, *, ca
         assert await stage.driver.run([GONE], SEEN) == 0
 
     assert "surplus kept" in caplog.text
+    assert list(stage.rounds.last()) == ["giving up of surplus"]
+    assert "is now cluster" in stage.rounds.last()["giving up of surplus"]
     await stage.gone(here=True)
 
 
