@@ -162,8 +162,15 @@ class Reconciler:
             return await self._without_cluster(key, f"there is no BookieCluster {key.name} in {key.namespace}")
         if "deletionTimestamp" in manifest["metadata"]:
             return await self._without_cluster(key, f"BookieCluster {key.name} is being deleted")
-        if self._selector and not await self._is_selected(key):
-            return None
+        if self._selector:
+            with self._executor.failures.step("selected", key.namespace, key.name) as step:
+                try:
+                    is_selected = await self._is_selected(key)
+                except KubeError as error:
+                    await self._say_unknown(key, step.reason(error, lasting="ReadFailed"), str(error))
+                    raise
+            if not is_selected:
+                return None
         status = clusters.parse_status(manifest.get("status"))
         if await self._is_anothers(key, manifest, status.operator.owner):
             return REFUSED_MS
@@ -224,17 +231,21 @@ class Reconciler:
         """Say that nothing is known, where `error` ends each pass: what the status said before may long be wrong."""
         what = f"{type(error).__name__}: {error}"[:_WHAT_CHARS_MAX]
         why = f"a defect of the operator ends each look ({what}); bookies go on, and nobody heals them"
+        await self._say_unknown(key, "OperatorDefect", why)
+
+    async def _say_unknown(self, key: Key, reason: str, why: str) -> None:
+        """Say that nothing is known of a cluster whose status is ours, for a `reason` that lasts; best effort."""
         try:
             manifest = await self._kube.get(names.KIND, key.namespace, key.name)
             status = clusters.parse_status(manifest.get("status")) if manifest is not None else None
             if manifest is None or status is None or status.operator.owner != self._owner:
                 return
             generation = int(manifest["metadata"].get("generation", 1))
-            blind = render.forbidden(status, generation, "OperatorDefect", why, self._now_ms())
+            blind = render.forbidden(status, generation, reason, why, self._now_ms())
             ref, is_stored = clusters.ref(manifest), blind == status
             await self._executor.telling.say_without_plan(ref, blind, self._now_ms(), is_stored=is_stored)
         except KubeError as unsaid:
-            logger.warning("defect not told cluster=%s/%s error=%s", key.namespace, key.name, unsaid)
+            logger.warning("not told cluster=%s/%s reason=%s error=%s", key.namespace, key.name, reason, unsaid)
 
     async def _seen(self, key: Key, cluster: Cluster, record_problem: str) -> Observation:
         """Return all that a plan for `cluster` depends on. Raises KubeError."""

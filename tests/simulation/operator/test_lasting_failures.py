@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import operator_world_support as worlds
-from bookie_operator.gateways.kube import KubeError, Manifest
+from bookie_operator.gateways.kube import KubeError, KubeForbidden, Manifest
 from bookie_operator.model.status import Condition
 from bookie_operator.reconcile import Reconciler
 from operator_world_support import World
@@ -301,3 +301,46 @@ def test_a_defect_is_not_told_in_the_cluster_of_another_operator(world: World) -
 
     assert behind.broken_off
     assert world.status() == before
+
+
+class Unlisting:
+    """The world, whose API server gives each cluster and, while `error` is set, lists none."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.error: KubeError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world, name)
+
+    async def list(self, kind: str, *arguments: Any, **options: Any) -> list[Manifest]:
+        if self.error is not None and kind == worlds.names.KIND:
+            raise self.error
+        return await self._world.list(kind, *arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KubeError("list BookieCluster", 500, "failed to decrypt"), "ReadFailed"),
+        (KubeForbidden("list BookieCluster", 403, "forbidden"), "PermissionMissing"),
+    ],
+)
+def test_an_operator_of_several_that_cannot_tell_whether_a_cluster_is_its_own_says_so(
+    world: World, error: KubeError, reason: str
+) -> None:
+    """Each pass over it failed before its first step, and the status said for hours that all was well."""
+    behind = Unlisting(world)
+    live = world.objects[(worlds.names.KIND, "ledgers")]
+    world.put(live | {"metadata": live["metadata"] | {"labels": {"team": "a"}}})
+    operator = world.operator(kube=behind, selector="team=a")  # type: ignore[arg-type]
+    passes(world, operator, 14)
+    assert told(world, "Ready").status == "True"
+    behind.error = error
+
+    passes(world, operator, 40)
+
+    assert (told(world, "Stalled").reason, told(world, "Ready").status) == (reason, "Unknown")
+    behind.error = None
+    passes(world, operator, 20)
+    assert (told(world, "Stalled").status, told(world, "Ready").status) == ("False", "True")
