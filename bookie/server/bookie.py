@@ -150,13 +150,21 @@ class Bookie:
             self._autorecovery.set_copy_rate(rate(value))
 
     async def _supervise(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run one part of the node; stop the node at its error. When cancelled before its first step, do nothing."""
+        """Run one part of the node; stop the node at its error, and where it ends although nobody ended it: nothing
+        else would tell. When cancelled before its first step, do nothing."""
+        task = asyncio.current_task()
+        assert task is not None
         try:
             await work()
+        except asyncio.CancelledError:
+            if task.cancelling():
+                raise  # by us
         except Exception as error:
             if not isinstance(error, BookieError):
                 log.exception("error of ours bookie_id=%s", self.options.bookie_id)
             self.fail(error)
+        if not task.cancelling():
+            self.fail(AssertionError(f"a part ended that lasts as long as the node: {task.get_name()}"))
 
     async def _live(self) -> None:
         async with contextlib.AsyncExitStack() as stack:

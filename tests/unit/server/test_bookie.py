@@ -1,5 +1,6 @@
 """One whole node in the simulator: the order of its life, and what others see of it at each step."""
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -71,7 +72,7 @@ class Fleet:
         async def live() -> None:
             try:
                 await self.bookie.run()
-            except errors.BookieError as error:
+            except (errors.BookieError, AssertionError) as error:
                 self.outcome.append(error)
             else:
                 self.outcome.append(None)
@@ -118,21 +119,24 @@ class Refusing:
     def __init__(self) -> None:
         self.stores: MetadataStores
         self.paths: set[str] = set()
+        self.stray: set[str] = set()  # paths: whoever reads there is told that he was cancelled
 
     async def connect(self, uri: str, *, session_timeout_ms: int = 30_000) -> Any:
-        return _RefusingStore(await self.stores.connect(uri, session_timeout_ms=session_timeout_ms), self.paths)
+        return _RefusingStore(await self.stores.connect(uri, session_timeout_ms=session_timeout_ms), self)
 
 
 class _RefusingStore:
-    def __init__(self, store: MetadataStore, paths: set[str]) -> None:
-        self._store, self._paths = store, paths
+    def __init__(self, store: MetadataStore, told: Refusing) -> None:
+        self._store, self._told = store, told
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def _check(self, path: str) -> None:
-        if path in self._paths:
+        if path in self._told.paths:
             raise errors.MetadataDenied(f"no right to {path}")
+        if path in self._told.stray:
+            raise asyncio.CancelledError
 
     async def get(self, path: str) -> Stored:
         self._check(path)
@@ -850,6 +854,23 @@ async def test_a_fill_that_ended_before_it_began_is_not_said_to_be_about_to_begi
     told = await fleet.node.do(fleet.bookie.admin.fill_holes(FillAction.LOOK))
     assert not told.is_waiting
     assert told.reason.startswith("the run ended before it began: no right to")
+
+
+@story(run)
+async def test_a_part_that_ends_while_the_bookie_serves_on_stops_it_and_is_named(fleet: Fleet) -> None:
+    """A cancellation that nobody here asked for passes every `except Exception`, and ends a task without a word."""
+    refusing = Refusing()
+    fleet.start(OPTIONS, refusing)
+    await fleet.ready()
+
+    refusing.stray.add(paths.position("/ledgers", ID))
+    add = server_support.add(0)
+    add.ledger_id, add.body = LedgerId(7), server_support.body(0, ledger_id=7)
+    await (await fleet.dial()).ask(add)
+
+    error = await fleet.ended()
+    assert isinstance(error, AssertionError)
+    assert "position" in str(error)
 
 
 UNJOURNALED = dataclasses.replace(OPTIONS, storage=dataclasses.replace(OPTIONS.storage, journal_write_data=False))
