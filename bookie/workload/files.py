@@ -31,6 +31,7 @@ class FileLog:
         self._lines: list[bytes] = []
         # A writer appends while another thread flushes: a line that went into a buffer taken meanwhile would be lost.
         self._buffered, self._flushing = threading.Lock(), threading.Lock()
+        self._failure: OSError | None = None
 
     def append(self, record: records.Record) -> None:
         with self._buffered:
@@ -40,14 +41,21 @@ class FileLog:
 
     def flush(self) -> None:
         """Write and sync the buffered records. The last flush of a writer waits for one that is under way in a thread:
-        its records are older, and a log that is read in another order says that a part of it is missing."""
+        its records are older, and a log that is read in another order says that a part of it is missing. Raises OSError
+        from the first write that failed on: what came after a gap would be verified, and the gap never missed."""
         with self._flushing:
+            if self._failure is not None:
+                raise self._failure
             with self._buffered:  # for this alone: an append never waits for the disk
                 lines, self._lines = self._lines, []
             if lines:
-                self._file.write(b"".join(lines))
-                self._file.flush()
-                os.fsync(self._file.fileno())
+                try:
+                    self._file.write(b"".join(lines))
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
+                except OSError as error:
+                    self._failure = error
+                    raise
 
     async def keep_flushing(self) -> None:
         while True:
