@@ -99,8 +99,8 @@ class CertificateWatch:
             self._timer.cancel()
 
     def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(LOOK_S, self._look_again, loop)  # first: an error must not end all later looks
         self.look()
-        self._timer = loop.call_later(LOOK_S, self._look_again, loop)
 
 
 def lifetimes(port: str, options: TlsOptions, material: Material) -> tuple[Lifetime, ...]:

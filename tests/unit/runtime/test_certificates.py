@@ -213,3 +213,27 @@ def test_a_bookie_that_nobody_dials_looks_all_the_same_until_it_stops(
         assert looks == ended_after
 
     asyncio.run(lives())
+
+
+def test_an_error_that_nobody_foresaw_ends_one_look_and_not_all_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "LOOK_S", 0.01)
+    looks: list[int] = []
+    told: list[object] = []
+
+    async def story() -> None:
+        enough = asyncio.Event()
+
+        def now() -> dt.datetime:
+            looks.append(1)
+            if len(looks) == 2:
+                raise OverflowError("of a clock")
+            if len(looks) == 5:
+                enough.set()
+            return dt.datetime.now(dt.UTC)
+
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        async with CertificateWatch({}, now).running(), asyncio.timeout(10):
+            await enough.wait()
+
+    asyncio.run(story())
+    assert [str(error) for error in told] == ["of a clock"]
