@@ -233,6 +233,12 @@ class SessionLost(MetadataError):
     """Our session is gone, and with it our ephemeral nodes."""
 
 
+# What one record alone may cause, by its bytes or by who may read it. Whoever goes through many keeps it to that one,
+# which is not known then, or it would keep all others from being looked at. A store that gives no answer is another
+# matter: it ends the look.
+UNREADABLE = (BadInput, MetadataDenied)
+
+
 # ---- the disk -------------------------------------------------------------------------------------------------------
 
 

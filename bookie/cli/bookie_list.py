@@ -42,7 +42,7 @@ async def check_known(
 async def _facts(store: MetadataStore, path: str, name: str, state: str) -> dict[str, Any]:
     try:
         info = registration.load_service_info(BookieId(name), (await store.get(path)).data)
-    except (errors.NodeMissing, errors.BadInput):  # gone meanwhile, or a record nobody can read
+    except (errors.NodeMissing, *errors.UNREADABLE):  # gone meanwhile, or a record nobody can read
         info = registration.BookieServiceInfo()
     endpoint = info.bookie_endpoint
     return {

@@ -48,6 +48,23 @@ async def in_batches(ledger_ids: AsyncIterable[LedgerId], size: int) -> AsyncGen
         yield batch
 
 
+async def listed(store: MetadataStore, path: str, left_out: list[str] | None) -> list[str]:
+    """Return the names below `path`, as `find_children`. One branch of a tree that may not be listed is told to
+    `left_out`, so that its caller sees the others; without such a list it raises MetadataDenied."""
+    try:
+        return await find_children(store, path)
+    except errors.MetadataDenied as error:
+        if left_out is None:
+            raise
+        left_out.append(str(error))
+        return []
+
+
+def told_as_defect(error: Exception) -> str:
+    """Return an error of ours that came up at one ledger in words, for whoever goes on with the others."""
+    return f"a defect of this program: {type(error).__name__}: {error}"
+
+
 class LedgerStore:
     """The ledgers under one root. Holds no state but the layout, so any number of these may share one store."""
 
@@ -187,12 +204,12 @@ class LedgerStore:
                 return  # not empty, or another client removes it now
             parent = parent.rsplit("/", 1)[0]
 
-    async def iterate(self) -> AsyncIterator[LedgerId]:
+    async def iterate(self, left_out: list[str] | None = None) -> AsyncIterator[LedgerId]:
         """Yield all ledger ids, ascending: each that was made before this call and is there still; of those made or
         deleted meanwhile some.
 
         A branch that vanished is empty. Any other failure raises MetadataError: taken for "no ledgers", it would let
-        bookies delete.
+        bookies delete. `left_out` gets why a branch may not be listed, for who goes on with the others and says so.
         """
         await self.store.sync(self.root)  # a server of the store that lags has not heard of the newest ones yet
         names = await self._root_names()
@@ -203,7 +220,7 @@ class LedgerStore:
         # Two-digit branches hold the smaller ids, so they come first.
         for name in sorted(names, key=lambda name: (len(name), name)):
             if depth := paths.tree_depth(self.kind, name):
-                async for ledger_id in self._walk(f"{self.root}/{name}", depth - 1):
+                async for ledger_id in self._walk(f"{self.root}/{name}", depth - 1, left_out):
                     yield ledger_id
 
     async def iterate_down(self) -> AsyncGenerator[LedgerId, None]:
@@ -283,10 +300,10 @@ class LedgerStore:
             async for found in self._walk_down([(f"{path}/{name}", levels - 1) for name in names]):
                 yield found
 
-    async def _walk(self, path: str, levels: int) -> AsyncIterator[LedgerId]:
-        for name in await find_children(self.store, path):
+    async def _walk(self, path: str, levels: int, left_out: list[str] | None) -> AsyncIterator[LedgerId]:
+        for name in await listed(self.store, path, left_out):
             if levels > 0:
-                async for ledger_id in self._walk(f"{path}/{name}", levels - 1):
+                async for ledger_id in self._walk(f"{path}/{name}", levels - 1, left_out):
                     yield ledger_id
             elif (found := self._ledger_at(f"{path}/{name}")) is not None:
                 yield found

@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
@@ -73,6 +74,7 @@ class FleetRecovery:
                 node = await self._cluster.client(name)
                 daemon = self._daemons[name] = AutoRecoveryDaemon(node.client.shared, BookieId(f"{name}:1"), OPTIONS)
                 running = asyncio.ensure_future(node(daemon.run()))
+                running.add_done_callback(partial(self._judge, name, daemon))
                 patience_s = None if self._is_calm else self._random.random() * _LIVES_S_MAX
                 done, _ = await asyncio.wait([running], timeout=patience_s)
                 if not done and self._is_calm:  # became calm meanwhile
@@ -86,6 +88,12 @@ class FleetRecovery:
                 self.counts[f"recovery: {type(error).__name__}"] += 1
                 self._cluster.simulation.node(name, ()).end()
             self._daemons.pop(name, None)
+
+    def _judge(self, name: str, daemon: AutoRecoveryDaemon, _: object) -> None:
+        """A defect ends nothing but the work on one ledger: so it is asked for."""
+        if daemon.auditor.counts.defects or daemon.worker.counts.defects:
+            told = daemon.worker.blocked, daemon.auditor.counts.left_out
+            self._cluster.simulation.violation(f"DEFECT of auto-recovery {name}: {told}")
 
     async def _join(self) -> None:
         """Start bookies that nobody knew of."""

@@ -34,7 +34,7 @@ MACHINE_PROPERTY = "machine"
 @dataclass(frozen=True, slots=True)
 class BookieRecord:
     """One registered bookie. `address` None: its record names no bookie endpoint, so that no client can use it. `zone`:
-    its location, a zone or /region/zone. `session`: of the process that registered.
+    its location, a zone or /region/zone. `session`: of the process that registered; 0 where it may not be read.
     `machine`: the one that it shares with other bookies, or ""."""
 
     bookie_id: BookieId
@@ -203,12 +203,14 @@ class BookieWatcher:
             return self._racks
 
     async def _record(self, bookie_id: BookieId, path: str, *, is_read_only: bool) -> BookieRecord | None:
-        stored = await find(self._store, path)
-        if stored is None:
-            return None  # gone between the list and the look
+        session = 0
         try:
+            stored = await find(self._store, path)
+            if stored is None:
+                return None  # gone between the list and the look
+            session = stored.owner
             info = registration.load_service_info(bookie_id, stored.data)
-        except errors.BadInput as error:
+        except errors.UNREADABLE as error:  # this one's: the others are seen
             log.warning("a bookie's registration is unreadable bookie_id=%s reason=%s", bookie_id, error)
             info = registration.BookieServiceInfo()
         endpoint = info.bookie_endpoint
@@ -217,4 +219,4 @@ class BookieWatcher:
         location = locations.location_of(bookie_id, address.host if address else "", own, self._racks)
         machine = info.property(MACHINE_PROPERTY)
         self._machines[bookie_id] = machine
-        return BookieRecord(bookie_id, address, location, is_read_only, stored.owner, machine)
+        return BookieRecord(bookie_id, address, location, is_read_only, session, machine)

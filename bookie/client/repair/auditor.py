@@ -5,20 +5,22 @@ kept. What looks like a hole is looked at once more, with a record read after an
 ledger may be deleted or moved, or the bookie may have filled the hole by itself. Who is under maintenance is left
 alone. Rules: spec/metadata.md#M45 to M48, M50.
 
-Never: a change of a ledger, a copy, a fence. A mark is all that it writes, beside its vote and the cluster's delay.
+Never: a change of a ledger, a copy, a fence. A mark is all that it writes, beside its vote and the cluster's delay. Nor
+does what is wrong with one ledger, or its record, keep the others from being looked at: it is counted and told, for
+nobody knows then what that ledger lacks. A metadata store that gives no answer ends the look.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
 from bookie.base.throttle import Throttle
 from bookie.base.units import NS_PER_MS
-from bookie.client.ledgers import in_batches
+from bookie.client.ledgers import in_batches, told_as_defect
 from bookie.client.repair.autorecovery import AutoRecovery
 from bookie.client.repair.autorecovery_options import AutoRecoveryOptions
 from bookie.client.repair.election import Election
@@ -39,13 +41,16 @@ log = logging.getLogger(__name__)
 
 # Ledgers read, and compared, at once.
 _BATCH = 64
+# Of one look: so many ledgers that could not be looked at are named in the log.
+_TOLD_MAX = 100
 
 
 @dataclass(slots=True)
 class AuditorCounts:
-    """Since the start of the process. `unreadable`, `misplaced`: ledgers at the last look of this process as the
-    auditor; None before it, and once another process looks. `given_up`: why the last turn was broken off; "" when it
-    came to its end."""
+    """Since the start of the process. `unreadable` (ledgers that could not be looked at), `misplaced`: at the last look
+    of this process as the auditor; None before it, and once another process looks. `left_out`: what that look could not
+    look at, for a person; "" for nothing. `given_up`: why the last turn was broken off; "" when it came to its end.
+    `defects`: errors of ours at one ledger."""
 
     is_leading: bool = False
     audits: int = 0
@@ -53,15 +58,43 @@ class AuditorCounts:
     marked: int = 0
     unreadable: int | None = None
     misplaced: int | None = None
+    left_out: str = ""
     given_up: str = ""
+    defects: int = 0
+
+    @property
+    def incomplete(self) -> str:
+        """Return why nobody may rely on the last look to have seen all, for a person; "" when it did."""
+        return self.given_up or self.left_out
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a look at one ledger came to."""
+    """What a look at one ledger came to. `problem`: why nobody can tell what it lacks."""
 
     is_marked: bool = False
     is_misplaced: bool = False
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class _LeftOut:
+    """What one look could not look at."""
+
+    ledgers: int = 0
+    first: str = ""
+    branches: list[str] = field(default_factory=list)  # of the tree of ledgers, which nobody may list
+
+    def add(self, ledger_id: LedgerId, problem: str) -> None:
+        self.first = self.first or f"ledger {ledger_id}: {problem}"
+        self.ledgers += 1
+
+    def told(self) -> str:
+        """Return it in one sentence; "" for nothing."""
+        said = [f"{self.ledgers} ledgers could not be looked at, the first is {self.first}"] if self.ledgers else []
+        if self.branches:
+            said.append(f"{len(self.branches)} branches of ledgers could not be listed: {self.branches[0]}")
+        return "; ".join(said)
 
 
 class Auditor:
@@ -134,6 +167,7 @@ class Auditor:
             log.info("this process %s", "is the auditor now" if leads else "is not the auditor any more")
             self.counts.is_leading = leads
             self.counts.unreadable = self.counts.misplaced = None
+            self.counts.left_out = ""
             self._plan, self._delay = self._new_plan(), None
         if not leads or not await self._recovery.is_enabled():
             return
@@ -191,48 +225,75 @@ class Auditor:
         self._delay = found
 
     async def _audit(self, audit: Audit, lost: frozenset[BookieId]) -> bool:
-        """Look at every ledger; return False when it was switched off meanwhile, or our session ended."""
+        """Look at every ledger; return False when it was switched off meanwhile, or our session ended. What could not
+        be looked at is in the counts. Raises MetadataError."""
         ledgers = self._shared.ledgers
         session, marked = ledgers.store.session_id, 0
         # Our view of the registrations may be late: those who count as lost are asked for once more.
         gone = frozenset(await self._shared.watcher.look(sorted(lost)))
-        unreadable = misplaced = 0
+        misplaced, left_out = 0, _LeftOut()
         placing = PlacementCheck(self._shared.watcher.candidates(), self._shared.watcher.placed())
         log.info("audit begins reason=%s", audit.reason)
-        async for batch in in_batches(ledgers.iterate(), _BATCH):
+        async for batch in in_batches(ledgers.iterate(left_out.branches), _BATCH):
             if ledgers.store.session_id != session or not await self._recovery.is_enabled():
                 return False
             await self._members.look_at_leases()  # a look may last for hours
-            found = await asyncio.gather(*(self._look(ledger_id, audit, gone, placing) for ledger_id in batch))
-            marked += sum(each is not None and each.is_marked for each in found)
-            misplaced += sum(each is not None and each.is_misplaced for each in found)
-            unreadable += sum(each is None for each in found)
+            is_told = left_out.ledgers < _TOLD_MAX
+            found = await asyncio.gather(*(self._look(each, audit, gone, placing, is_told=is_told) for each in batch))
+            marked += sum(each.is_marked for each in found)
+            misplaced += sum(each.is_misplaced for each in found)
+            for ledger_id, each in zip(batch, found, strict=True):
+                if each.problem:
+                    left_out.add(ledger_id, each.problem)
             if audit.asks_bookies:
                 clock = self._shared.world.clock
                 await clock.sleep_until(self._pace.take(len(batch), clock.monotonic_ns()))
         self.counts.audits += 1
-        self.counts.unreadable, self.counts.misplaced = unreadable, misplaced
+        self.counts.unreadable, self.counts.misplaced = left_out.ledgers, misplaced
+        self.counts.left_out = left_out.told()
         told = "audit done reason=%s marked=%d unreadable=%d misplaced=%d"
-        log.info(told, audit.reason, marked, unreadable, misplaced)
+        log.info(told, audit.reason, marked, left_out.ledgers, misplaced)
         return True
 
     async def _look(
-        self, ledger_id: LedgerId, audit: Audit, gone: frozenset[BookieId], placing: PlacementCheck
-    ) -> _Looked | None:
-        """Look at one ledger. Return None when its record cannot be read."""
+        self,
+        ledger_id: LedgerId,
+        audit: Audit,
+        gone: frozenset[BookieId],
+        placing: PlacementCheck,
+        *,
+        is_told: bool,
+    ) -> _Looked:
+        """Look at one ledger. What is wrong with this one alone is its `problem`: those behind it must be looked at
+        too. Raises MetadataError when the metadata store does not answer. `is_told`: name it in the log."""
+        problem = ""
         try:
-            metadata, _ = await self._shared.ledgers.get(ledger_id)
-            found = await self._judge(ledger_id, metadata, audit, gone)
-            # What only the record says is as new as the audit's beginning, and the worker looks again.
-            if found.missing and audit.asks_bookies:
-                await self._shared.ledgers.store.sync(self._shared.ledgers.path(ledger_id))
-                metadata, _ = await self._shared.ledgers.get(ledger_id)
-                found = await self._judge(ledger_id, metadata, audit, gone)
+            return await self._look_at(ledger_id, audit, gone, placing)
         except errors.LedgerMissing:
             return _Looked()  # deleted meanwhile
-        except errors.BadInput as error:
-            log.warning("a ledger's record cannot be read, so nobody can tell what it lacks id=%d %s", ledger_id, error)
-            return None
+        except errors.BookieError as error:
+            if error.fatal or (isinstance(error, errors.MetadataError) and not isinstance(error, errors.UNREADABLE)):
+                raise
+            problem = str(error) or type(error).__name__
+        except Exception as error:  # ours, at this ledger
+            self.counts.defects += 1
+            if is_told:
+                log.exception("error of ours at one ledger ledger_id=%d", ledger_id)
+            problem = told_as_defect(error)
+        if is_told:
+            log.warning("nobody can tell what a ledger lacks ledger_id=%d reason=%s", ledger_id, problem)
+        return _Looked(problem=problem)
+
+    async def _look_at(
+        self, ledger_id: LedgerId, audit: Audit, gone: frozenset[BookieId], placing: PlacementCheck
+    ) -> _Looked:
+        metadata, _ = await self._shared.ledgers.get(ledger_id)
+        found = await self._judge(ledger_id, metadata, audit, gone)
+        # What only the record says is as new as the audit's beginning, and the worker looks again.
+        if found.missing and audit.asks_bookies:
+            await self._shared.ledgers.store.sync(self._shared.ledgers.path(ledger_id))
+            metadata, _ = await self._shared.ledgers.get(ledger_id)
+            found = await self._judge(ledger_id, metadata, audit, gone)
         is_misplaced = bool(placing.misplaced(metadata))
         return _Looked(await self._mark(ledger_id, found), is_misplaced)
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from bookie.base import errors
 from bookie.base.ids import BookieId, LedgerId
+from bookie.client.ledgers import listed
 from bookie.client.repair import election
-from bookie.client.repair.marks import Marks
+from bookie.client.repair.marks import NOBODYS_MARK, Marks
 from bookie.client.repair.progress_reports import ProgressReports
 from bookie.client.repair.replication_lock import holder_in
 from bookie.metadata import paths, repair
 from bookie.metadata.repair import Underreplicated
-from bookie.ports.metadata_store import MetadataStore, find, find_children, find_data
+from bookie.ports.metadata_store import MetadataStore, Stored, find, find_children, find_data
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +26,15 @@ _ATTEMPTS = 5
 DELAY_S_MAX = (1 << 31) - 1  # Java reads an int
 
 
+NOT_KNOWN = -1
+_NOBODY_KNOWS = Stored(b"", 0, owner=NOT_KNOWN)
+
+
 @dataclass(frozen=True, slots=True)
 class FoundLock:
     """A lock of a repairer as it stands. `holder`: as it says, "" when it does not; `session`: whose it is, 0 for
-    nobody's, which the next worker of ours removes; `made_ms`: when, by the metadata store."""
+    nobody's, which the next worker of ours removes, NOT_KNOWN where it may not be read; `made_ms`: when, by the
+    metadata store."""
 
     path: str
     holder: str
@@ -60,18 +66,25 @@ class AutoRecovery:
         self._marks = Marks(store, root)
         self._told: dict[str, str] = {}
 
-    async def marked(self) -> AsyncIterator[UnderreplicatedLedger]:
-        """Every ledger marked as under-replicated, by id. A mark that cannot be read names no bookie."""
+    async def marked(self, left_out: list[str] | None = None) -> AsyncIterator[UnderreplicatedLedger]:
+        """Every ledger marked as under-replicated, by id. A mark that cannot be read names no bookie. `left_out`: see
+        `ledgers`."""
         locks = await self.locks()
         holders = {each: lock.worker for each, lock in locks.items() if lock.worker}
-        async for ledger_id in self.ledgers():
-            mark = await self._marks.find(ledger_id)
+        async for ledger_id in self.ledgers(left_out):
+            try:
+                mark = await self._marks.find(ledger_id)
+            except errors.MetadataDenied as error:
+                log.warning("a mark may not be read ledger_id=%d reason=%s", ledger_id, error)
+                mark = NOBODYS_MARK
             if mark is not None:  # else it was repaired meanwhile
                 yield UnderreplicatedLedger(ledger_id, mark.record, holders.get(ledger_id, ""))
 
-    async def ledgers(self) -> AsyncIterator[LedgerId]:
-        """The ids of the ledgers that are marked, ascending; marks are not read."""
-        async for path in self._walk(paths.underreplicated_ledgers(self.root)):
+    async def ledgers(self, left_out: list[str] | None = None) -> AsyncIterator[LedgerId]:
+        """The ids of the ledgers that are marked, ascending; marks are not read. `left_out` gets why a branch below the
+        queue's root may not be listed, for who goes on with the others and says so; without it that raises
+        MetadataDenied."""
+        async for path in self._walk(paths.underreplicated_ledgers(self.root), left_out):
             try:
                 yield paths.parse_underreplicated(path)
             except errors.BadInput as error:  # a stranger's: it must not keep the marks of all others from being seen
@@ -83,7 +96,11 @@ class AutoRecovery:
         found: dict[LedgerId, FoundLock] = {}
         for name in await find_children(self.store, parent):
             path = f"{parent}/{name}"
-            stored = await find(self.store, path)
+            try:
+                stored = await find(self.store, path)
+            except errors.MetadataDenied as error:
+                log.warning("a lock may not be read path=%s reason=%s", path, error)
+                stored = _NOBODY_KNOWS
             if stored is None:
                 continue
             lock = FoundLock(path, holder_in(stored), stored.owner, stored.created_ms)
@@ -102,7 +119,10 @@ class AutoRecovery:
     async def given_up(self) -> str:
         """Return why the auditor's last look was broken off, as it tells; "" when it was not, or nobody tells."""
         auditor = await self.auditor()
-        report = None if auditor is None else (await self.reports.read()).get(auditor)
+        try:
+            report = None if auditor is None else await self.reports.find(auditor)
+        except errors.MetadataDenied as error:
+            return f"what it says of itself may not be read: {error}"
         return "" if report is None else report.given_up
 
     async def is_enabled(self) -> bool:
@@ -188,10 +208,11 @@ class AutoRecovery:
         await self.set_delay_s(await self.delay_s() or 0)
         return auditor
 
-    async def _walk(self, path: str) -> AsyncIterator[str]:
-        for name in await find_children(self.store, path):
+    async def _walk(self, path: str, left_out: list[str] | None) -> AsyncIterator[str]:
+        is_root = path == paths.underreplicated_ledgers(self.root)
+        for name in await listed(self.store, path, None if is_root else left_out):
             if name.startswith("urL"):
                 yield f"{path}/{name}"
             else:
-                async for found in self._walk(f"{path}/{name}"):
+                async for found in self._walk(f"{path}/{name}", left_out):
                     yield found

@@ -80,7 +80,7 @@ class AutoRecoveryDaemon:
         is_told = self._clock.monotonic_ns() < self._ended_told_until_ns
         reasons = (
             ("it ended, and began again", self._ended_before if is_told else ""),
-            ("audit", self.auditor.counts.given_up),
+            ("audit", self.auditor.counts.incomplete),
             ("queue", self.worker.counts.given_up),
         )
         return "; ".join(f"{what}: {why}" for what, why in reasons if why)
@@ -97,6 +97,7 @@ class AutoRecoveryDaemon:
             ("entries_copied", progress.entries_done, "Copies of entries made."),
             ("bytes_copied", progress.bytes_done, "Bytes of these copies."),
             ("attempts_failed", work.failures, "Attempts after which a ledger was not whole."),
+            ("defects", audits.defects + work.defects, "Errors of ours at one ledger, which is blocked or not known."),
         )
         for name, value, text in counters:
             yield Sample(f"bookie_autorecovery_{name}_total", "counter", text, value)
@@ -106,7 +107,7 @@ class AutoRecoveryDaemon:
         )
         perhaps: tuple[tuple[str, float | None, str], ...] = (
             ("ledgers_waiting", work.waiting, "Marked ledgers at the last look at the queue."),
-            ("records_unreadable", audits.unreadable, "Records that the last audit could not read."),
+            ("records_unreadable", audits.unreadable, "Ledgers that the last audit could not look at."),
             (
                 "ledgers_misplaced",
                 audits.misplaced,
@@ -120,8 +121,10 @@ class AutoRecoveryDaemon:
         )
         for name, value, text in gauges:
             yield Sample(f"bookie_autorecovery_{name}", "gauge", text, value)
-        text = "1 while the last look was broken off: other figures are of the looks before it."
-        for what, why in (("audit", audits.given_up), ("queue", work.given_up)):
+        text = (
+            "1 while the last look was broken off, so that other figures are of looks before it, or left something out."
+        )
+        for what, why in (("audit", audits.incomplete), ("queue", work.given_up)):
             yield Sample("bookie_autorecovery_given_up", "gauge", text, int(bool(why)), (("look", what),))
         for name, number, text in perhaps:
             if number is not None:  # what nobody has looked at, or knows, is not told: no number is better than a zero

@@ -68,20 +68,22 @@ class Election:
 
 
 async def votes(store: MetadataStore, root: str, told: dict[str, str]) -> AsyncIterator[tuple[int, BookieId]]:
-    """Yield the session and the name of each process that stands for auditor, the first in line first. What belongs to
-    no session, or cannot be read, is a stranger's and no vote: in front of all others it would keep everybody from
-    ever auditing. `told`: what was logged of such nodes, which is logged once. Raises MetadataError."""
+    """Yield the session and the name of each process that stands for auditor, the first in line first. What belongs
+    to no session, or cannot be read (whatever bytes, whoever may), is a stranger's and no vote: in front of all
+    others it would keep everybody from ever auditing. `told`: what was logged of such nodes, which is logged once.
+    Raises MetadataError."""
     parent = paths.auditor_votes(root)
     for name in sorted(await find_children(store, parent), key=order):
-        vote = await find(store, f"{parent}/{name}")
-        if vote is None:
-            continue
+        vote = None
         try:
+            vote = await find(store, f"{parent}/{name}")
+            if vote is None:
+                continue
             bookie_id = repair.load_vote(vote.data)
             if not vote.owner:
                 raise errors.BadInput("it belongs to no session, so no living process made it: delete it")
-        except errors.BadInput as error:
-            if vote.owner == store.session_id:  # or each look would make one more, for ever
+        except errors.UNREADABLE as error:
+            if vote is not None and vote.owner == store.session_id:  # or each look would make one more, for ever
                 yield vote.owner, BookieId("")
                 continue
             if told.get(name) != str(error):

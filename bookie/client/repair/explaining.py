@@ -14,7 +14,7 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, EntryId, LedgerId
 from bookie.client.net.bookies import BookieClient
-from bookie.client.repair.autorecovery import AutoRecovery, FoundLock
+from bookie.client.repair.autorecovery import NOT_KNOWN, AutoRecovery, FoundLock
 from bookie.client.repair.holdings import Holdings
 from bookie.client.repair.maintenance import Maintenance
 from bookie.client.repair.marks import FoundMark, Marks
@@ -211,6 +211,10 @@ def _tell_of_lock(told: Explanation, wall_ms: int) -> None:
         told.helps.append(
             f"{whose} belongs to no session, so no repairer has it: the next worker of ours removes it; Java's pass"
             " this ledger over as long as it is there"
+        )
+    elif lock.session == NOT_KNOWN:
+        told.helps.append(
+            f"its lock {lock.path} may not be read, so nobody here knows whose it is: `bookie metadata acl`"
         )
     else:
         told.helps.append(

@@ -33,6 +33,10 @@ class FoundMark:
     is_readable: bool = True  # else `record` names nobody
 
 
+NOBODYS_MARK = FoundMark(Underreplicated(()), -1, is_readable=False)
+"""Stands for one that may not be read."""
+
+
 class Marks:
     """The queue of the cluster at `root`."""
 

@@ -43,11 +43,18 @@ class ProgressReports:
         """Return the reports of all processes that live, by name. Raises MetadataError."""
         found: dict[str, Progress] = {}
         for name in sorted(await find_children(self._store, paths.recovery_progresses(self._root))):
-            stored = await find(self._store, paths.recovery_progress(self._root, name))
-            if stored is None:
-                continue
-            try:
-                found[name] = queue_progress.load_progress(stored.data)
-            except errors.BadInput:
-                continue  # of another release
+            with contextlib.suppress(errors.MetadataDenied):  # somebody else's: those of the others are told
+                if (progress := await self.find(name)) is not None:
+                    found[name] = progress
         return found
+
+    async def find(self, name: str) -> Progress | None:
+        """Return the report of one process; None when there is none, or only one of another release. Raises
+        MetadataError."""
+        stored = await find(self._store, paths.recovery_progress(self._root, name))
+        if stored is None:
+            return None
+        try:
+            return queue_progress.load_progress(stored.data)
+        except errors.BadInput:
+            return None

@@ -10,9 +10,10 @@ until another look finds nothing to do; only then the mark goes, if it is the on
 before and forced after (`replica_copier`). A bookie that may have lost entries says so (limbo) and repairs itself: it
 is waited for, so that the two never copy the same. Each round of a fill asks for the list again, for the same reason.
 
-What cannot be done now stands with its reason, and is tried again after a pause that doubles; a new mark, or any change
-among the bookies, ends the pause. Rules: spec/metadata.md#M44, M47, M48. CRASH: at any point the mark stands, the lock
-ends with the session, and copies without a name in the metadata are surplus; the next worker begins again.
+What cannot be done now stands with its reason, a defect of ours too, and is tried again after a pause that doubles; a
+new mark, or any change among the bookies, ends the pause. Rules: spec/metadata.md#M44, M47, M48. CRASH: at any point
+the mark stands, the lock ends with the session, and copies without a name in the metadata are surplus; the next worker
+begins again.
 
 Never: a copy of an entry behind the end of what is decided, a change of metadata but by `evacuation` and `recovery`.
 """
@@ -31,6 +32,7 @@ from bookie.base.errors import BookieError
 from bookie.base.ids import INVALID_ENTRY_ID, BookieId, EntryId, LedgerId
 from bookie.base.throttle import Throttles
 from bookie.base.units import NS_PER_MS, NS_PER_S
+from bookie.client.ledgers import told_as_defect
 from bookie.client.net.bookies import BookieClient
 from bookie.client.read import lac
 from bookie.client.repair import recovery
@@ -98,12 +100,14 @@ class _Attempts:
 @dataclass(slots=True)
 class WorkerCounts:
     """Since the start of the process. `waiting`: marked ledgers at the last look at the queue; None before the first.
-    `given_up`: why the last turn was broken off; "" when it came to its end. Copies: `progress`."""
+    `given_up`: why the last turn was broken off, or did not see the whole queue; "" when neither. `defects`: errors of
+    ours at one ledger. Copies: `progress`."""
 
     waiting: int | None = None
     mended: int = 0
     failures: int = 0
     given_up: str = ""
+    defects: int = 0
 
 
 class ReplicationWorker:
@@ -166,7 +170,6 @@ class ReplicationWorker:
                 mended = self.counts.mended
                 try:
                     await self.turn()
-                    self.counts.given_up = ""
                 except BookieError as error:
                     if error.fatal:
                         raise
@@ -242,12 +245,17 @@ class ReplicationWorker:
     async def _due(self) -> list[LedgerId]:
         """Return the marked ledgers that are due and not worked on by us, in any order. Raises MetadataError."""
         if not await self._recovery.is_enabled():
+            self.counts.given_up = ""
             return []
         await self._members.look()
         if self._members.lost != self._lost:  # what waited for a bookie to return need not wait any longer
             self._lost = self._members.lost
             self._bookies_changed()
-        marked = [ledger_id async for ledger_id in self._recovery.ledgers()]
+        left_out: list[str] = []
+        marked = [ledger_id async for ledger_id in self._recovery.ledgers(left_out)]
+        if left_out and left_out[0] != self.counts.given_up:
+            log.warning("a part of the queue may not be listed, the rest is worked on reason=%s", left_out[0])
+        self.counts.given_up = left_out[0] if left_out else ""
         self.counts.waiting = len(marked)
         self._marked = dict.fromkeys(marked)
         self._attempts = {each: self._attempts[each] for each in marked if each in self._attempts}
@@ -288,6 +296,10 @@ class ReplicationWorker:
             if error.fatal:
                 raise
             self._later(ledger_id, attempts, str(error) or type(error).__name__, is_failure=True)
+        except Exception as error:  # ours, at this ledger: the others must not wait for who mends it
+            self.counts.defects += 1
+            log.exception("error of ours at one ledger ledger_id=%d", ledger_id)
+            self._later(ledger_id, attempts, told_as_defect(error), is_failure=True)
         else:
             self._attempts.pop(ledger_id, None)
             self._marked.pop(ledger_id, None)
