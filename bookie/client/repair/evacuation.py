@@ -31,6 +31,7 @@ from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId, Life
 from bookie.base.throttle import Throttles
+from bookie.client.ledgers import told_as_defect
 from bookie.client.net.bookies import BookieClient
 from bookie.client.repair import naming, recovery
 from bookie.client.repair.naming import AffectedLedger
@@ -126,6 +127,9 @@ class Evacuation:
                     await self.move(ledger_id)
                 except BookieError as error:
                     left[ledger_id] = str(error)
+                except Exception as error:  # ours, at this ledger: the others are moved
+                    log.exception("error of ours at one ledger ledger_id=%d", ledger_id)
+                    left[ledger_id] = told_as_defect(error)
                 else:
                     on_moved(ledger_id)
 

@@ -40,6 +40,7 @@ _REASON_CHARS_MAX = 400
 # A survey that nobody went on with for so long is begun anew: its caller has given up.
 _SURVEY_KEPT_MS = 120_000
 ABSENT = -1
+NOT_KNOWN = -1
 
 Repair = tuple[str, int, int]  # a replication lock: its path, when it was made, and by which session
 
@@ -300,13 +301,19 @@ async def living(store: MetadataStore, root: str, bookie_id: BookieId) -> str:
 
 async def repairs(store: MetadataStore, root: str) -> frozenset[Repair]:
     """Return the repairs under way now, Java's and ours: each holds a lock. One that chose a bookie while that was
-    writable names it at its end, which no list of ledgers shows before. A node of no session is no repair's."""
+    writable names it at its end, which no list of ledgers shows before. A node of no session is no repair's; one that
+    may not be read may be one's, for as long as it is there."""
     parent = paths.replication_locks(root)
     locks = [f"{parent}/{name}" for name in await find_children(store, parent)]
-    found = await asyncio.gather(*(find(store, path) for path in locks))
-    return frozenset(
-        (path, lock.created_ms, lock.owner) for path, lock in zip(locks, found, strict=True) if lock and lock.owner
-    )
+
+    async def look(path: str) -> Repair | None:
+        try:
+            lock = await find(store, path)
+        except errors.MetadataDenied:
+            return path, NOT_KNOWN, NOT_KNOWN
+        return (path, lock.created_ms, lock.owner) if lock is not None and lock.owner else None
+
+    return frozenset(each for each in await asyncio.gather(*map(look, locks)) if each is not None)
 
 
 def _registrations(root: str, bookie_id: BookieId) -> tuple[str, str]:

@@ -60,21 +60,22 @@ async def look(ledgers: LedgerStore, bookies: Collection[BookieId], clock: Clock
 
 
 async def _look_at(ledgers: LedgerStore, ledger_id: LedgerId, bookies: Collection[BookieId]) -> _Marked:
-    data = await find_data(ledgers.store, paths.underreplicated(ledgers.root, ledger_id))
-    if data is None:
-        return _Marked(ledger_id, {})  # it was repaired meanwhile
+    missing: tuple[BookieId, ...] = ()
+    words = "its mark does not say whose replicas are missing"
+    try:
+        data = await find_data(ledgers.store, paths.underreplicated(ledgers.root, ledger_id))
+        if data is None:
+            return _Marked(ledger_id, {})  # it was repaired meanwhile
+        if missing := repair.load_underreplicated(data).missing:
+            words = f"replicas of {', '.join(missing)} are missing"
+    except errors.UNREADABLE as error:
+        words = f"its mark cannot be read: {error}"
     try:
         metadata, _ = await ledgers.get(ledger_id)
     except errors.LedgerMissing:
         return _Marked(ledger_id, {})
-    except errors.BadInput as error:
+    except errors.UNREADABLE as error:
         return _Marked(ledger_id, dict.fromkeys(bookies, f"its record cannot be read: {error}"))
-    try:
-        missing = repair.load_underreplicated(data).missing
-        said = f"replicas of {', '.join(missing)} are missing"
-        words = said if missing else "its mark does not say whose replicas are missing"
-    except errors.BadInput as error:
-        missing, words = (), f"its mark cannot be read: {error}"
     away = missing or mending.named(metadata)
     held = [one for one in bookies if rules.is_undecidable_without(metadata, one, away)]
     return _Marked(ledger_id, dict.fromkeys(held, words))

@@ -1,20 +1,24 @@
 """Looks which ledgers name given bookies in any ensemble: the one listing behind evacuation, drain and references.
 
-A record that nobody can read may name them, so it counts (spec/metadata.md#M12). So does, for who asks with `MayHold`,
-a ledger that a recovery may close in their names. Never: "none" for what could not be looked at; an error of the
-metadata store goes to the caller.
+A record that nobody can read may name them, so it counts (spec/metadata.md#M12), and the others are looked at. So does,
+for who asks with `MayHold`, a ledger that a recovery may close in their names. Never: "none" for what could not be
+looked at; an error of the metadata store goes to the caller.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 
 from bookie.base import errors
+from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, LedgerId
-from bookie.client.ledgers import LedgerStore, in_batches
+from bookie.client.ledgers import LedgerStore, in_batches, told_as_defect
 from bookie.metadata.ledger import LedgerMetadata, LedgerState
 from bookie.ports.clock import Clock
 from bookie.quorum import leaving as rules
+
+log = logging.getLogger(__name__)
 
 # Records asked for at once while looking for ledgers. A bookie that serves beside it takes few, so that no client waits
 # behind the answers for more than some milliseconds.
@@ -100,13 +104,29 @@ async def look_at(
 ) -> AffectedLedger | None:
     """Return what names `bookies` in one ledger, or None. With `may_hold`, asked after the record was read, also what
     a recovery under way may name them in. `is_for_dependents`: only a ledger that has acknowledged entries, perhaps, on
-    no others (`quorum.leaving.depends_on`). Raises MetadataError."""
+    no others (`quorum.leaving.depends_on`). Raises MetadataError for a store that gives no answer."""
     try:
-        metadata, _ = await ledgers.get(ledger_id)
+        return await _look_at(ledgers, ledger_id, bookies, may_hold, is_for_dependents=is_for_dependents)
     except errors.LedgerMissing:
         return None  # deleted meanwhile
-    except errors.BadInput as error:
+    except errors.UNREADABLE as error:
         return AffectedLedger(ledger_id, problem=f"its record cannot be read: {error}")
+    except BookieError:
+        raise
+    except Exception as error:  # ours, at this ledger: the others are looked at
+        log.exception("error of ours at one ledger ledger_id=%d", ledger_id)
+        return AffectedLedger(ledger_id, problem=told_as_defect(error))
+
+
+async def _look_at(
+    ledgers: LedgerStore,
+    ledger_id: LedgerId,
+    bookies: Collection[BookieId],
+    may_hold: MayHold | None,
+    *,
+    is_for_dependents: bool,
+) -> AffectedLedger | None:
+    metadata, _ = await ledgers.get(ledger_id)
     if is_for_dependents:
         return AffectedLedger(ledger_id, role=_DEPENDS) if rules.depends_on(metadata, bookies) else None
     if not rules.is_named(metadata, bookies):

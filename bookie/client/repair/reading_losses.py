@@ -76,7 +76,7 @@ async def _look(
 ) -> LedgerLosses:
     try:
         metadata, made_ms = await _read(ledgers, ledger_id)
-    except errors.BadInput as error:
+    except errors.UNREADABLE as error:
         return LedgerLosses(ledger_id, problem=str(error))
     place = Place(instance, ledger_id, made_ms)
     return LedgerLosses(ledger_id, tuple(recorded_losses.of(metadata, place, trusted)))
