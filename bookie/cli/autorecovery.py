@@ -64,12 +64,13 @@ async def run(arguments: argparse.Namespace) -> int:
 async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:
     workers = await recovery.reports.read()
     locks = (await recovery.locks()).values()
+    left_out: list[str] = []
     entries_left, bytes_left, seconds_left = queue_progress.together(list(workers.values()))
     facts = {
         "enabled": await recovery.is_enabled(),
         "auditor": await recovery.auditor(),
         "delaySeconds": await recovery.delay_s(),
-        "underReplicated": len([marked async for marked in recovery.marked()]),
+        "underReplicated": len([marked async for marked in recovery.marked(left_out)]),
         "inProgress": sum(lock.session != 0 for lock in locks),
         "entriesLeft": entries_left,
         "bytesLeft": bytes_left,
@@ -85,7 +86,15 @@ async def _status(recovery: AutoRecovery, arguments: argparse.Namespace) -> None
         )
     for row in (row for row in rows if row["givenUp"]):
         output.tell(f"{row['worker']} could not look at all, and tries again: {row['givenUp']}")
+    _tell_of_left_out(left_out)
     await tell_if_nobody_looks(recovery)
+
+
+def _tell_of_left_out(left_out: list[str]) -> None:
+    if left_out:
+        output.tell(
+            f"more ledgers may be marked: {len(left_out)} branches of the queue may not be listed: {left_out[0]}"
+        )
 
 
 def _told(progress: Progress) -> dict[str, Any]:
@@ -135,11 +144,13 @@ async def tell_if_nobody_looks(recovery: Auditing) -> bool:
 
 
 async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> int:
-    """Exit code 0: what is marked, or what is repaired now; 6: nothing is marked, and nobody looks."""
+    """Exit code 0: what is marked, or what is repaired now; 6: nothing is marked, and nobody looks, or a part of the
+    queue may not be listed."""
     wanted = arguments.missing
     now_ms = time.time() * 1000
     rows, is_named = [], False
-    async for marked in recovery.marked():
+    left_out: list[str] = []
+    async for marked in recovery.marked(left_out):
         missing, marked_ms = marked.record.missing, marked.record.marked_ms
         is_named = is_named or wanted in missing
         if (wanted is not None and wanted not in missing) or (arguments.in_progress and not marked.holder):
@@ -147,11 +158,12 @@ async def _list(recovery: AutoRecovery, arguments: argparse.Namespace) -> int:
         age_s = None if marked_ms < 0 else max(0, int(now_ms - marked_ms) // 1000)
         row = {"ledger": marked.ledger_id, "missing": list(missing), "markedSecondsAgo": age_s}
         rows.append({**row, "holder": marked.holder or None})
-    if wanted is not None and not is_named:  # nothing lacks a mistyped id either
+    if wanted is not None and not (is_named or left_out):  # nothing lacks a mistyped id either
         await bookie_list.check_known(recovery.store, recovery.root, wanted)
     output.rows(arguments, rows, _COLUMNS)
-    is_blind = await tell_if_nobody_looks(recovery)
-    return output.EXIT_OF[output.NOT_KNOWN] if is_blind and not rows and not arguments.in_progress else 0
+    is_blind = await tell_if_nobody_looks(recovery) and not rows and not arguments.in_progress
+    _tell_of_left_out(left_out)
+    return output.EXIT_OF[output.NOT_KNOWN if is_blind or left_out else output.WHOLE]
 
 
 async def _switch(recovery: AutoRecovery, arguments: argparse.Namespace) -> None:

@@ -231,7 +231,7 @@ async def _count_naming(store: MetadataStore, uri: MetadataUri, bookie_id: Booki
                 metadata, _ = await ledgers.get(ledger_id)
             except errors.LedgerMissing:
                 continue
-            except errors.BadInput:
+            except errors.UNREADABLE:
                 count += 1  # unreadable: it may name it
                 continue
             count += metadata.names(bookie_id)

@@ -13,7 +13,7 @@ from bookie.cli import accepted_loss, bookie_list, losses, output, replicas, std
 from bookie.cli.replicas import NotGiven
 from bookie.client import Client, DigestType, Entry, LedgerReader
 from bookie.client import arguments as checks
-from bookie.client.repair import accepting_loss, reading_losses
+from bookie.client.repair import accepting_loss, naming, reading_losses
 from bookie.metadata.ledger import LedgerMetadata
 from bookie.quorum.schedule import Schedule
 
@@ -265,16 +265,26 @@ async def _show(client: Client, arguments: argparse.Namespace) -> int:
     return losses.exit_code(arguments, found)
 
 
-async def _list(client: Client, arguments: argparse.Namespace) -> None:
+async def _list(client: Client, arguments: argparse.Namespace) -> int:
+    """Exit code 6: a ledger that belongs into the list may lack."""
+    ledgers = client.shared.ledgers
     found: list[LedgerId] = []
+    left_out: list[str] = []
     if arguments.naming is None:
-        found = [ledger_id async for ledger_id in client.ledgers()]
+        found = [ledger_id async for ledger_id in ledgers.iterate(left_out)]
     else:
         bookie_id: BookieId = arguments.naming
-        found = [ledger_id async for ledger_id, _ in client.admin.ledgers_naming(bookie_id)]
-        if not found:  # nothing names a mistyped id either
-            await bookie_list.check_known(client.shared.ledgers.store, client.shared.ledgers.root, bookie_id)
+        async for each in naming.look(ledgers, [bookie_id]):
+            if each is not None and each.problem:
+                left_out.append(f"ledger {each.ledger_id}: {each.problem}")
+            elif each is not None:
+                found.append(each.ledger_id)
+        if not (found or left_out):  # nothing names a mistyped id either
+            await bookie_list.check_known(ledgers.store, ledgers.root, bookie_id)
     output.say(arguments, found, "\n".join(map(str, found)))
+    for why in left_out:
+        output.tell(f"perhaps one more, {output.NOT_KNOWN}: {why}")
+    return output.EXIT_OF[output.NOT_KNOWN if left_out else output.WHOLE]
 
 
 async def _recover(client: Client, arguments: argparse.Namespace) -> None:
