@@ -46,6 +46,7 @@ BROAD_EXCEPT_ALLOWED: dict[str, str] = {
     "bookie/client/repair/replication_worker.py": "a defect at one ledger must not keep the others from being mended",
     "bookie/client/repair/naming.py": "a defect at one ledger must not keep the others from being looked at",
     "bookie/client/repair/evacuation.py": "a defect at one ledger must not keep the others from being moved",
+    "spark/pyspark_bookkeeper/audit/inspector.py": "a defect at one ledger must not keep the others from being audited",
     "bookie/integrity/together.py": "carries what one of several raised to their caller",
     "bookie/sim/loop.py": "the event loop itself, as asyncio's Handle does",
     "bookie/blocking.py": "carries what the loop thread raised to its owner",

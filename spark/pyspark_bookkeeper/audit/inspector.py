@@ -8,6 +8,7 @@ and fences nothing.
 """
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from pyspark_bookkeeper.audit import compare, sampling, tally
 from pyspark_bookkeeper.audit.compare import Holding, ReplicaFinding, Unknown
 from pyspark_bookkeeper.audit.sampling import Chosen, Sampler
 from pyspark_bookkeeper.audit.tally import Figures
+
+log = logging.getLogger(__name__)
 
 LEDGERS_AT_ONCE = 64  # per task: with E = 3 some 200 requests on their way, which no bookie notices
 YOUNG_WAIT_MAX_MS = 60_000  # for ledgers to come of age, in each unit; with a longer grace time they stay young
@@ -126,8 +129,13 @@ class LedgerInspector:
                     return look
         except errors.LedgerMissing:
             return _skipped(tally.GONE)
-        except errors.BadInput as error:
+        except errors.UNREADABLE as error:
             return _skipped(tally.UNREADABLE, f"ledger {ledger_id}: {error}")
+        except errors.MetadataError:
+            raise
+        except Exception as error:  # of a kind that nobody expected, at this ledger: the others are audited
+            log.exception("error at one ledger ledger_id=%d", ledger_id)
+            return _skipped(tally.UNREADABLE, f"ledger {ledger_id}: {type(error).__name__}: {error}")
         return _skipped(tally.MOVED)
 
     async def _look_once(self, ledger_id: LedgerId, again: _Again) -> _Look | None:
