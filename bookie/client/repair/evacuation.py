@@ -229,12 +229,16 @@ class Evacuation:
                 found[bookie_id] = _Lived(None, None)
                 continue
             path = paths.incarnation(ledgers.root, bookie_id)
-            stored = await ledgers.store.get(path)
-            record = cookie.load_incarnation(stored.data)
-            if Life(record.incarnation, record.boot_epoch) != life:
-                raise errors.BookieUnavailable(
-                    f"bookie {bookie_id} has restarted, but its earlier process still answers: try again"
-                )
+            try:
+                stored = await ledgers.store.get(path)
+                record = cookie.load_incarnation(stored.data)
+                if Life(record.incarnation, record.boot_epoch) != life:
+                    raise errors.BookieUnavailable(
+                        f"bookie {bookie_id} has restarted, but its earlier process still answers: try again"
+                    )
+            except (errors.BookieUnavailable, errors.NodeMissing, *errors.UNREADABLE) as error:
+                self._shared.pool.quarantine(bookie_id, error)  # or the next attempt may draw it again, for ever
+                raise
             found[bookie_id] = _Lived(life, CheckOp(path, stored.version))
         return found
 

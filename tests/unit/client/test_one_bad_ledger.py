@@ -3,7 +3,7 @@
 import pytest
 
 from bookie.base import errors
-from bookie.base.ids import BookieId, LedgerId
+from bookie.base.ids import BookieId, BootEpoch, Incarnation, LedgerId, Life
 from bookie.client.repair import forgetting, marked, naming, reading_losses
 from bookie.client.repair.evacuation import Evacuation
 from bookie.client.repair.marks import Marks
@@ -92,3 +92,23 @@ async def test_a_mark_or_record_that_may_not_be_read_holds_the_bookie_back(fleet
         found = await marked.look(client.shared.ledgers, [BookieId("b0")], client.shared.world.clock)
 
         assert [str(DENIED) in each.reason for held in found.held for each in held.first] == [True]
+
+
+@pytest.mark.parametrize("error", [DENIED, errors.NodeMissing("no record of lives"), errors.BadInput("no such record")])
+@story(tell, zones="abba")
+async def test_a_bookie_whose_record_of_lives_cannot_be_read_is_not_chosen_for_ever(
+    fleet: Fleet, *, error: Exception
+) -> None:
+    """Of the two that could take the copies, the first one lies better, and so would be drawn each time."""
+    async with failing(fleet) as (client, store):
+        for name in ("b2", "b3"):
+            await fleet[name].begin_life(Life(Incarnation(1), BootEpoch(1)))
+        await made(client, BAD, by=BookieId("b1"))
+        store.raises[paths.incarnation(ROOT, BookieId("b2"))] = error
+        evacuation = Evacuation(client.shared, [BookieId("b1")])
+
+        for _ in range(2):
+            left = await evacuation.move_many([BAD], lambda _: None)
+
+        assert left == {}
+        assert (await client.metadata(BAD)).names(BookieId("b3"))
