@@ -10,7 +10,6 @@ import contextlib
 import logging
 from collections.abc import Sequence
 
-from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
 from bookie.base.throttle import Throttle
@@ -100,19 +99,12 @@ class Examiner:
     async def _examine(self, ledger_ids: Sequence[LedgerId]) -> list[Mark]:
         """Read these ledgers' records; return the marks that they need."""
         await self._clock.sleep_until(self._pace.take(len(ledger_ids), self._clock.monotonic_ns()))
-        found = await together(self._look(ledger_id) for ledger_id in ledger_ids)
+        reads = (read_one(self._ledgers, self._reads.read, each, may_name=self._me) for each in ledger_ids)
+        found = await together(reads)
         marks = [self._mark(one) for one in found if one is not None]
         self._progress.scanned += len(ledger_ids)
         self._progress.notify()
         return [mark for mark in marks if mark is not None]
-
-    async def _look(self, ledger_id: LedgerId) -> Scanned | None:
-        try:
-            return await read_one(self._ledgers, self._reads.read, ledger_id)
-        except errors.MetadataError as error:
-            # A record that nobody lets us read may name us.
-            log.warning("ledger metadata is withheld ledger_id=%d reason=%s", ledger_id, error)
-            return Scanned(ledger_id, None, self._me.encode())
 
     def _mark(self, found: Scanned) -> Mark | None:
         return phase_one.mark(found, self._me, Loss.VOLUMES, self._options, self._progress)

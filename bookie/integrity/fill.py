@@ -69,8 +69,8 @@ class HoleFiller:
     async def run(self, boot_epoch: BootEpoch) -> None:
         """Look at every ledger that names us (spec/bp46.md#R27), and fill what can be filled.
 
-        Raises StorageFailed when what was fetched cannot be made durable, MetadataError when the store refuses a read;
-        waits for a store that does not answer.
+        Raises StorageFailed when what was fetched cannot be made durable, MetadataError when the store refuses to list
+        the ledgers; waits for a store that does not answer.
         """
         self._progress.begin(boot_epoch)
         try:
@@ -93,7 +93,8 @@ class HoleFiller:
         )
 
     async def _walk(self) -> None:
-        async for batch in scan(self._ledgers, self._retry, concurrency=self._options.fill_scan_concurrency):
+        concurrency = self._options.fill_scan_concurrency
+        async for batch in scan(self._ledgers, self._retry, concurrency=concurrency, may_name=self._me):
             ours = [found for found in batch if _names(found, self._me)]
             self._progress.named(len(ours))
             await self._look_at({found.ledger_id: found for found in ours})

@@ -40,7 +40,7 @@ async def run(
     Each limbo mark keeps `epoch`."""
     progress.enter("one")
     waiting: list[Mark] = []
-    async for batch in scan(ledgers, retry, concurrency=options.scan_concurrency):
+    async for batch in scan(ledgers, retry, concurrency=options.scan_concurrency, may_name=me):
         for found in batch:
             wanted = mark(found, me, loss, options, progress)
             if wanted is not None:

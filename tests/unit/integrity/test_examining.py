@@ -150,6 +150,27 @@ async def test_what_follows_from_a_record_is_what_phase_one_makes_of_it(
 
 
 @story(run)
+async def test_phase_one_marks_every_ledger_although_one_record_is_withheld(bench: Bench) -> None:
+    """Else one ledger of a stranger, whose record this bookie may not read, would keep it from ever serving again."""
+    records = Records({1: OURS, 2: errors.MetadataDenied("not for you"), 3: OURS, 4: THEIRS})
+
+    async def work(store: EntryStore) -> None:
+        means = means_of(bench, store, records)
+        progress = BootProgress(means.world.clock)
+        await phase_one.run(
+            means.ledgers, store, build.ME, Loss.VOLUMES, means.options, means.retry, progress, epoch=EPOCH
+        )
+        assert [marks_of(store, number) for number in (1, 2, 3, 4)] == [
+            (False, True),
+            (True, True),
+            (False, True),
+            None,
+        ]
+
+    await bench.life(work)
+
+
+@story(run)
 async def test_phase_one_marks_the_ledgers_of_every_batch(bench: Bench, *, monkeypatch: pytest.MonkeyPatch) -> None:
     """CONFORMANCE.md#B34, B41: those that share a flush with others, and those of the last flush, which are fewer."""
     records = Records(dict.fromkeys(range(7), CLOSED_OURS))

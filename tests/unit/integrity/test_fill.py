@@ -45,8 +45,8 @@ class Place:
     What a fill must never do is not there: a call of it is an AttributeError.
     """
 
-    def __init__(self, **ledgers: LedgerMetadata | bytes) -> None:
-        self.records: dict[LedgerId, LedgerMetadata | bytes] = {
+    def __init__(self, **ledgers: LedgerMetadata | bytes | errors.MetadataDenied) -> None:
+        self.records: dict[LedgerId, LedgerMetadata | bytes | errors.MetadataDenied] = {
             LedgerId(int(name[1:])): metadata for name, metadata in ledgers.items()
         }
         self.held: dict[LedgerId, set[int]] = {}
@@ -99,6 +99,8 @@ class Place:
         if ledger_id not in self.records:
             raise errors.LedgerMissing("deleted")
         record = self.records[ledger_id]
+        if isinstance(record, errors.MetadataDenied):
+            raise record
         data = record if isinstance(record, bytes) else serde.dump_ledger(record)
         return SimpleNamespace(data=data, created_ms=0, version=1)
 
@@ -425,6 +427,16 @@ def test_a_ledger_that_was_deleted_since_the_walk_read_it_is_not_brought_back() 
     status = place.fill()
 
     assert (status.is_whole, place.kept()) == (True, [])
+
+
+def test_a_record_that_nobody_lets_us_read_blocks_its_ledger_and_keeps_no_other_from_being_filled() -> None:
+    place = Place(l1=errors.MetadataDenied("/ledgers/1: no permission"), l2=CLOSED)
+
+    status = place.fill()
+
+    assert place.durable == {TWO: {0, 1, 2, 3}}
+    assert [(one.ledger_id, one.reason) for one in status.blocked] == [(1, "/ledgers/1: no permission")]
+    assert (status.is_whole, status.reason) == (False, "1 ledgers are blocked")
 
 
 def test_a_record_that_cannot_be_read_and_may_name_this_bookie_is_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import integrity_support as build
 from bookie.base import errors
-from bookie.base.ids import LedgerId
+from bookie.base.ids import BookieId, LedgerId
 from bookie.base.units import NS_PER_S
 from bookie.integrity.metadata_retry import MetadataRetry
 from bookie.integrity.scan import Scanned, scan
@@ -75,11 +75,12 @@ class Cluster:
         self.read.append(ledger_id)
         return SimpleNamespace(data=self.records[ledger_id], created_ms=77)
 
-    def scan(self, *, concurrency: int = 2) -> list[list[Scanned]]:
+    def scan(self, *, concurrency: int = 2, may_name: BookieId | None = build.ME) -> list[list[Scanned]]:
         everything: Any = self
+        retry = MetadataRetry(everything)
 
         async def look() -> list[list[Scanned]]:
-            return [batch async for batch in scan(everything, MetadataRetry(everything), concurrency=concurrency)]
+            return [batch async for batch in scan(everything, retry, concurrency=concurrency, may_name=may_name)]
 
         return asyncio.run(asyncio.wait_for(look(), 20))
 
@@ -152,3 +153,22 @@ def test_a_record_that_cannot_be_read_is_told_with_its_bytes() -> None:
     ((_, found),) = cluster.scan()
 
     assert found == Scanned(LedgerId(1), None, GARBAGE)
+
+
+def test_a_record_that_nobody_lets_us_read_keeps_no_other_from_being_read_and_may_name_us() -> None:
+    cluster = Cluster(*range(4))
+    cluster.refuses = lambda ledger_id: errors.MetadataDenied("not for you") if ledger_id == 1 else None
+
+    found = [one for batch in cluster.scan() for one in batch]
+
+    assert cluster.read == [0, 2, 3]
+    assert [one.ledger_id for one in found if one.metadata is None] == [1]
+    assert found[1] == Scanned(LedgerId(1), None, build.ME.encode())
+
+
+def test_where_such_a_record_leaves_nothing_to_conclude_the_scan_says_so() -> None:
+    cluster = Cluster(*range(4))
+    cluster.refuses = lambda ledger_id: errors.MetadataDenied("not for you") if ledger_id == 1 else None
+
+    with pytest.raises(errors.MetadataDenied, match="not for you"):
+        cluster.scan(may_name=None)
