@@ -215,10 +215,7 @@ async def _failed_creates(
 
 def _templates(revisions: Iterable[Manifest]) -> dict[str, Manifest]:
     newest_first = sorted(revisions, key=lambda one: int(one.get("revision") or 0), reverse=True)
-    return {
-        one["metadata"]["name"]: ((one.get("data") or {}).get("spec") or {}).get("template") or {}
-        for one in newest_first
-    }
+    return {one["metadata"]["name"]: facts.template(one.get("data")) for one in newest_first}
 
 
 async def _with_mounts(kube: KubeReader, cluster: Cluster, pod: PodFacts, now_ms: int) -> PodFacts:
@@ -241,9 +238,9 @@ def _mounted(
     """Return the ConfigMaps that may still be read: by a pod at its next container restart, by a StatefulSet or a
     Deployment in its next pod."""
     specs = [pod.get("spec") or {} for pod in pods]
-    holders = [revision.get("data") or {} for revision in revisions]
+    holders = [revision.get("data") for revision in revisions]
     holders += [one for (kind, _), one in children.items() if kind in ("StatefulSet", "Deployment")]
-    specs += [((one.get("spec") or {}).get("template") or {}).get("spec") or {} for one in holders]
+    specs += [facts.template(one).get("spec") for one in holders]
     return frozenset(name for spec in specs for name in facts.config_maps(spec))
 
 

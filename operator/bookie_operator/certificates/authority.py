@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
@@ -28,6 +29,9 @@ PUBLISHED_FOR = dt.timedelta(days=7)
 BACKDATED = dt.timedelta(hours=1)
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256 (SEC 2, 2.4.2)
 _SERIAL_SIZE = 16
+# What `cryptography` raises, at once or when a field is asked for, where bytes are no certificate or key that it knows:
+# of another algorithm, or with a letter changed in the middle.
+UNREADABLE = (ValueError, TypeError, KeyError, UnsupportedAlgorithm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,10 @@ def load(text: bytes) -> Authority:
     end = b"-----END CERTIFICATE-----"
     try:
         generations = tuple(
-            KeyGeneration(
-                _key(part), x509.load_pem_x509_certificate(part[part.index(b"-----BEGIN CERTIFICATE") :] + end)
-            )
+            KeyGeneration(_key(part), _certificate(part[part.index(b"-----BEGIN CERTIFICATE") :] + end))
             for part in text.split(end)[:-1]
         )
-    except (ValueError, TypeError):
+    except UNREADABLE:
         raise BadInput("the stored authority of the admin port cannot be read") from None
     if not generations:
         raise BadInput("the stored authority of the admin port is empty")
@@ -119,6 +121,12 @@ def _key(part: bytes) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise TypeError("not a key of an elliptic curve")
     return key
+
+
+def _certificate(text: bytes) -> x509.Certificate:
+    found = x509.load_pem_x509_certificate(text)
+    found.subject  # noqa: B018  # parsed only when it is asked for
+    return found
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from bookie_operator.certificates.authority import BACKDATED, Authority, Token, key_pem, new_key, new_serial
+from bookie_operator.certificates.authority import BACKDATED, UNREADABLE, Authority, Token, key_pem, new_key, new_serial
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def has_hosts(certificate: bytes, hosts: tuple[str, ...]) -> bool:
         return found.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(
             x509.DNSName
         ) == list(hosts)
-    except (ValueError, x509.ExtensionNotFound):
+    except (*UNREADABLE, x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         return False
 
 
@@ -79,14 +79,14 @@ def client(authority: Authority, name: str, process: str, now: dt.datetime, toke
 def is_due(certificate: bytes, key: bytes, authority: Authority, now: dt.datetime, kind: LeafKind) -> bool:
     """Return True when the certificate must be replaced: it ends soon, does not fit its key, or another generation
     signs."""
+    signer = authority.signing(now)
     try:
         found = x509.load_pem_x509_certificate(certificate)
         if serialization.load_pem_private_key(key, None).public_key() != found.public_key():
             return True
-    except (ValueError, TypeError):
-        return True
-    signer = authority.signing(now)
-    if found.issuer != signer.certificate.subject or found.not_valid_before_utc > now:
+        if found.issuer != signer.certificate.subject or found.not_valid_before_utc > now:
+            return True
+    except UNREADABLE:
         return True
     lasts_longer = min(now + kind.lifetime, signer.ends) > found.not_valid_after_utc
     return found.not_valid_after_utc - now <= kind.renew_before and lasts_longer

@@ -123,6 +123,17 @@ def _drained(spec: Manifest) -> str:
     return f"tainted {found[0]}" if found else "cordoned" if spec.get("unschedulable") else ""
 
 
+def template(holder: object) -> Manifest:
+    """Return the pod template in `holder`: a StatefulSet, a Deployment, or what a ControllerRevision holds. {} where
+    there is none: to the API server what a revision holds is anything, and anybody may label one as ours."""
+    for field in ("spec", "template"):
+        holder = holder.get(field) if isinstance(holder, dict) else None
+    spec = holder.get("spec") if isinstance(holder, dict) else None
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    is_template = isinstance(containers, list) and all(isinstance(one, dict) for one in containers)
+    return holder if isinstance(holder, dict) and is_template else {}
+
+
 def config_maps(spec: object) -> set[str]:
     """Return the names of the ConfigMaps that a pod of this spec reads, wherever they stand (volumes, projected,
     env)."""

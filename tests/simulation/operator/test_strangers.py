@@ -353,3 +353,32 @@ def test_a_volume_with_something_on_it_is_not_deleted_as_one_that_never_held_dat
     world.contents.pop("data.ledgers.zone-b.1", None)
     run(world, passes=60)
     assert world.status().bookie(pod) is None, world.status().bookie(pod)
+
+
+# What an API server takes as the data of a ControllerRevision: anything (a RawExtension).
+ODD_DATA = (
+    None,
+    7,
+    "text",
+    ["spec"],
+    {"spec": "text"},
+    {"spec": {"template": ["text"]}},
+    {"spec": {"template": {"spec": 7}}},
+    {"spec": {"template": {"spec": {"containers": "text"}}}},
+    {"spec": {"template": {"spec": {"containers": [None]}}}},
+)
+
+
+@pytest.mark.parametrize("data", ODD_DATA, ids=str)
+@pytest.mark.parametrize("is_ours", [False, True], ids=["beside ours", "in the place of ours"])
+def test_a_revision_that_holds_no_template_ends_no_pass(data: object, is_ours: bool, world: World) -> None:
+    """Whoever may make a ControllerRevision may label one as of this cluster."""
+    name, ours = next((name, one) for (kind, name), one in world.objects.items() if kind == "ControllerRevision")
+    name = name if is_ours else "strange"
+    metadata = {key: one for key, one in ours["metadata"].items() if key != "uid"} | {"name": name}
+    world.put(ours | {"metadata": metadata, "data": data, "revision": 99})
+
+    run(world, passes=6)
+
+    assert stalled(world)[0] != "OperatorDefect"
+    assert world.is_quiet()

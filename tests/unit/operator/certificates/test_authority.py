@@ -1,7 +1,10 @@
 """Authorities of admin ports: each vouches for its own cluster only, and is renewed without a gap."""
 
+import base64
+import contextlib
 import datetime as dt
 import random
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -188,6 +191,50 @@ def test_what_is_no_authority_is_refused_without_showing_it(cut: int) -> None:
         with pytest.raises(BadInput) as refused:
             authorities.load(damaged)
         assert "BEGIN" not in str(refused.value)
+
+
+ALGORITHM = (bytes.fromhex("2a8648ce3d0201"), bytes.fromhex("2a8648ce3d0277"))  # "a key of a curve", and nobody's
+NAME = (bytes.fromhex("06035504030c"), bytes.fromhex("06035504038c"))  # a common name, and one of no kind of text
+
+
+def with_bytes(text: bytes, change: tuple[bytes, bytes]) -> bytes:
+    """`text`, PEM, with other bytes in each key and certificate: of a release that knows more, or of a hand."""
+
+    def changed(block: re.Match[bytes]) -> bytes:
+        return block[1] + base64.encodebytes(base64.b64decode(block[2]).replace(*change)) + block[3]
+
+    return re.sub(rb"(-----BEGIN [A-Z ]+-----\n)(.+?)(-----END)", changed, text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("change", [ALGORITHM, NAME], ids=["algorithm", "name"])
+def test_keys_and_certificates_that_nobody_here_can_read_are_made_anew_and_end_no_pass(
+    change: tuple[bytes, bytes],
+) -> None:
+    """A name in a certificate is parsed only when it is asked for."""
+    ours = authority()
+    made = leaf.server(ours, A, START, token())
+    assert authorities.dump(authorities.load(with_bytes(authorities.dump(ours), (b"", b"")))) == authorities.dump(ours)
+
+    if change is ALGORITHM:
+        assert leaf.is_due(made.certificate, with_bytes(made.key, change), ours, START, leaf.SERVER)
+    assert leaf.is_due(with_bytes(made.certificate, change), made.key, ours, START, leaf.SERVER)
+    with pytest.raises(BadInput):
+        authorities.load(with_bytes(authorities.dump(ours), change))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_letter_that_is_another_in_the_middle_of_a_certificate_ends_no_pass(seed: int) -> None:
+    rng, ours = random.Random(seed), authority()
+    made = leaf.server(ours, A, START, token())
+    damaged = []
+    for text in (made.certificate, authorities.dump(ours)):
+        place = rng.randrange(len(text))
+        damaged.append(text[:place] + bytes(rng.choices(b"ABab09+/", k=1)) + text[place + 1 :])
+
+    leaf.is_due(damaged[0], made.key, ours, START, leaf.SERVER)
+    with contextlib.suppress(BadInput):
+        read = authorities.load(damaged[1])
+        leaf.is_due(made.certificate, made.key, read, START, leaf.SERVER)
 
 
 def test_names_too_long_for_a_certificate_are_cut() -> None:
