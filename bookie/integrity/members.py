@@ -6,6 +6,7 @@ bookie that no spec names may still hold data. Nothing is changed here.
 
 import asyncio
 
+from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.metadata import paths
 from bookie.ports.admin import Member
@@ -16,8 +17,10 @@ async def members(store: MetadataStore, root: str) -> tuple[Member, ...]:
     """Return all bookies by id, as the store has them now (a sync goes first). Raises MetadataError."""
     await store.sync(root)
     with_cookie = await find_children(store, paths.cookies(root))
-    found = await asyncio.gather(*(find(store, paths.cookie(root, BookieId(name))) for name in with_cookie))
-    cookies = {name: stored.version for name, stored in zip(with_cookie, found, strict=True) if stored is not None}
+    versions = await asyncio.gather(
+        *(_cookie_version(store, paths.cookie(root, BookieId(name))) for name in with_cookie)
+    )
+    cookies = {name: version for name, version in zip(with_cookie, versions, strict=True) if version is not None}
     writable = set(await find_children(store, paths.available(root))) - {"readonly"}
     read_only = set(await find_children(store, paths.readonly(root)))
     return tuple(
@@ -30,3 +33,13 @@ async def members(store: MetadataStore, root: str) -> tuple[Member, ...]:
         )
         for name in sorted(cookies.keys() | writable | read_only)
     )
+
+
+async def _cookie_version(store: MetadataStore, path: str) -> int | None:
+    """Return the version of a cookie's node; None when it is gone, -1 when nobody lets us read it: it is there, and
+    that it is one bookie's keeps nobody from seeing the others."""
+    try:
+        stored = await find(store, path)
+    except errors.MetadataDenied:
+        return -1
+    return None if stored is None else stored.version

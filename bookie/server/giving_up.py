@@ -62,18 +62,21 @@ class GivingUp:
         self._instance_id = instance_id
         self._rounds = rounds or Rounds()
         self._later = Later(tasks, world.clock)
+        self._denied: errors.MetadataDenied | None = None  # of one ledger in this run, the last of them
 
     async def run(self, due: Sequence[LedgerId], last: Collected) -> int:
         """Give up `due` as far as the brake lets; return how many ledgers. `last`: the run of the collection before.
 
         What cannot be done now is logged, and found again by the next run. Raises only what must stop the node.
         """
-        done = 0
+        done, self._denied = 0, None
         if last.held_reason:
             return done  # a store that was set back names others, as one that was emptied names nobody
         try:
             for start in range(0, len(due), TOGETHER):
                 done += await self._give_up(due[start : start + TOGETHER], Amount(last.ledgers_seen))
+            if self._denied is not None:  # of some ledgers alone: the others went, as far as they may
+                raise self._denied
             self._rounds.came_to_end(_JOB)
         except BookieError as error:
             if error.fatal:
@@ -96,6 +99,9 @@ class GivingUp:
                     taken = await stack.enter_async_context(lock)
                 except errors.TooManyRequests:
                     continue  # somebody repairs it: it is found again, and the wait begins anew if copies come
+                except errors.MetadataDenied as error:
+                    self._denied = error
+                    continue  # nobody lets us lock it: that keeps no other ledger
                 if await self._is_surplus(ledger_id):
                     held[ledger_id] = taken
             allowed = await self._allowed(list(held), here)
@@ -136,5 +142,9 @@ class GivingUp:
         if found != self._instance_id:
             raise errors.MetadataError(f"the metadata store is now cluster {found!r}, not {self._instance_id!r}")
         await store.sync(path)
-        stored = await find(store, path)
+        try:
+            stored = await find(store, path)
+        except errors.MetadataDenied as error:
+            self._denied = error
+            return False  # it may name us, and keeps no other ledger
         return stored is not None and is_surplus(stored.data, self._me)

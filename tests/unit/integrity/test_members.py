@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, cast
 
+from bookie.base import errors
 from bookie.base.ids import BookieId
 from bookie.base.units import NS_PER_S
 from bookie.integrity.members import members
@@ -88,3 +89,28 @@ async def test_a_cookie_that_goes_between_list_and_look_is_none(tree: Tree, stor
     make(tree, [paths.cookie(ROOT, BookieId(name)) for name in ("a", "b")])
 
     assert [one.bookie_id for one in await members(cast(MetadataStore, Leaving(store, tree)), ROOT)] == ["b"]
+
+
+class Withholding:
+    """A store that lets nobody read the cookie of "a"."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, path: str) -> Any:
+        if path == paths.cookie(ROOT, BookieId("a")):
+            raise errors.MetadataDenied("no permission")
+        return await self._store.get(path)
+
+
+@story(run)
+async def test_a_cookie_that_nobody_lets_us_read_is_there_and_hides_no_other(tree: Tree, store: MetadataStore) -> None:
+    """Else one stranger's cookie would keep the operator from seeing any bookie."""
+    make(tree, [paths.cookie(ROOT, BookieId(name)) for name in ("a", "b")])
+
+    found = await members(cast(MetadataStore, Withholding(store)), ROOT)
+
+    assert [(one.bookie_id, one.has_cookie, one.cookie_version) for one in found] == [("a", True, -1), ("b", True, 0)]

@@ -6,7 +6,7 @@ The storage: `tests/unit/storage/test_giving_up.py`. Whole clusters: `tests/simu
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from bookie.client.ledgers import LedgerStore
 from bookie.client.tasks import Tasks
 from bookie.metadata import paths, repair, serde
 from bookie.metadata.ledger import LedgerMetadata, LedgerState, Segment
-from bookie.ports.metadata_store import MetadataStore
+from bookie.ports.metadata_store import MetadataStore, Op
 from bookie.ports.metrics import Sample
 from bookie.server import giving_up, surplus
 from bookie.server.giving_up import GivingUp
@@ -219,6 +219,16 @@ class Interfering:
         self.before: dict[str, Callable[[], Awaitable[None]]] = {}
         self.after: dict[str, Callable[[], None]] = {}
         self.asked: list[tuple[str, str]] = []
+        self.withheld = ""  # a path that is another's
+
+    async def transact(self, ops: Sequence[Op]) -> Any:
+        for op in ops:
+            self._check(op.path)
+        return await self._store.transact(ops)
+
+    def _check(self, path: str) -> None:
+        if path == self.withheld:
+            raise errors.MetadataDenied(f"{path}: no permission")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -232,6 +242,7 @@ class Interfering:
         self.asked.append((what, path))
         if what in self.before:
             await self.before.pop(what)()
+        self._check(path)
         answer = await self._store.get(path)
         if path in self.after:
             asyncio.get_running_loop().call_soon(self.after.pop(path))
@@ -341,6 +352,20 @@ async def test_a_ledger_that_was_deleted_since_is_left_to_the_collection_and_the
 
     await stage.gone(here=True)
     assert not stage.store.has_entries(KEPT)
+
+
+@pytest.mark.parametrize("what", ["record", "lock"])
+@story(on_a_stage)
+async def test_a_ledger_whose_record_or_lock_nobody_lets_us_have_keeps_no_other(stage: Stage, *, what: str) -> None:
+    """Of another owner in ZooKeeper: each run ended there, and no surplus behind it ever went."""
+    stage.metadata.withheld = stage.path(GONE) if what == "record" else paths.replication_lock(ROOT, GONE)
+
+    assert await stage.driver.run([GONE, KEPT], SEEN) == 1
+
+    stage.metadata.withheld = ""
+    await stage.gone(here=True)
+    assert not stage.store.has_entries(KEPT)
+    assert "no permission" in stage.rounds.last()["giving up of surplus"]
 
 
 @story(on_a_stage)
