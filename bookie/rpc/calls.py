@@ -117,7 +117,7 @@ def end_turn(*, operator_epoch: int) -> AdminCall[State]:
 
 
 def _set_mode(request: Message) -> AdminCall[State]:
-    return AdminCall("SetMode", request, lambda reply: State(proto.State.Name(reply.state)))
+    return AdminCall("SetMode", request, lambda reply: encoding.word(State, reply.state))
 
 
 def prepare_shutdown(turn: StopTurn | None = None) -> AdminCall[tuple[bool, str]]:

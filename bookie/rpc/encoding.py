@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
+from bookie.base import errors
 from bookie.ports import admin as port
 from bookie.rpc import admin_pb2 as proto
 
@@ -49,6 +50,7 @@ ENUMERATIONS: Mapping[type[enum.Enum], Any] = {
 }
 # What a bookie's own port knows of a caller is not for the caller to say.
 NEVER_SENT = ("given_by",)
+_NUMBER_END = 1 << 63
 
 
 def encode(value: Any) -> Any:
@@ -65,7 +67,7 @@ def encode(value: Any) -> Any:
 
 def decode(kind: type[T], message: Message) -> T:
     """Return the value that a message means. A word of a newer peer becomes UNSPECIFIED, or None where the vocabulary
-    says None for that."""
+    says None for that. Raises BadInput for a number that none of ours can be."""
     return kind(**{name: read(message, name) for name, read in _readers(kind).items() if _is_said(message, name)})
 
 
@@ -119,9 +121,26 @@ def _value(hint: Any) -> Callable[[Any], Any]:
     if hint in MESSAGES:
         return functools.partial(decode, hint)
     if hint in ENUMERATIONS:
-        by_number = {number: _member(hint, name) for name, number in ENUMERATIONS[hint].items()}
-        return lambda number: by_number.get(number, by_number[0])
-    return lambda plain: plain
+        return functools.partial(word, hint)
+    return _check_number if getattr(hint, "__supertype__", hint) in (int, float) else lambda plain: plain
+
+
+def _check_number(number: float) -> float:
+    """Return `number`, if anything can be made of it: who asked stores it with 64 bits and a sign."""
+    if not -_NUMBER_END <= number < _NUMBER_END:  # nor is what is no number
+        raise errors.BadInput(f"it says {number!r} where a number of 64 bits is wanted")
+    return number
+
+
+def word(kind: type[enum.Enum], number: int) -> Any:
+    """Return the member that `number` means; for one of a newer peer what 0 means."""
+    by_number = _words(kind)
+    return by_number.get(number, by_number[0])
+
+
+@functools.cache
+def _words(kind: type[enum.Enum]) -> dict[int, enum.Enum | None]:
+    return {number: _member(kind, name) for name, number in ENUMERATIONS[kind].items()}
 
 
 def _member(kind: type[enum.Enum], name: str) -> enum.Enum | None:

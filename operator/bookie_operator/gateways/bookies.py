@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from bookie.base import ids
-from bookie.base.errors import BookieError
+from bookie.base.errors import BadInput, BookieError
 from bookie.ports import admin as port
 from bookie.ports.admin import (
     Aside,
@@ -261,6 +261,8 @@ class AdminPorts:
 
 def _unreachable(door: Door, error: BookieError) -> BookieUnreachable:
     text = str(error)
+    if isinstance(error, BadInput) and not isinstance(error, AdminRefused):  # of its answer: it does not say whose
+        text = f"the answer of the admin port {door.address} cannot be used: {text}"
     if not door.uid and isinstance(error, AdminRefused) and error.code != "INVALID_ARGUMENT":
         text += "; this pod is of a release without TLS on the admin port: delete it, it comes back with certificates"
     return BookieUnreachable(text)

@@ -172,6 +172,17 @@ def test_nobody_there_is_unreachable_with_the_address() -> None:
         asyncio.run(AdminPorts().report(Door("127.0.0.1:1"), fresh=False))
 
 
+def test_an_answer_with_a_number_that_is_none_is_unreachable_with_the_address() -> None:
+    """It ended each pass over the cluster: nobody healed the other bookies either."""
+
+    class Odd(Bookie):
+        async def Drain(self, request: Any, context: Any) -> proto.DrainStatus:
+            return proto.DrainStatus(is_draining=True, bytes_per_second=float("nan"))
+
+    with pytest.raises(BookieUnreachable, match=r"127\.0\.0\.1:\d+ cannot be used: it says nan"):
+        with_bookie(Odd(), lambda ports, at: ports.look_at_drain(at))
+
+
 def test_an_answer_that_is_an_error_is_unreachable_too() -> None:
     class Broken(Bookie):
         async def GetStorageReport(self, request: Any, context: Any) -> proto.StorageReport:

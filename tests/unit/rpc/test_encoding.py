@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from bookie.base.errors import BadInput
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
 from bookie.ports import admin as port
 from bookie.ports.admin import Contents, MountProof, MountReport, Sentinel, State, StorageReport, Verdict, VolumeReport
 from bookie.rpc import admin_pb2 as proto
-from bookie.rpc import encoding
+from bookie.rpc import calls, encoding
 
 KINDS = sorted(encoding.MESSAGES, key=lambda kind: kind.__name__)
 
@@ -102,6 +103,38 @@ def test_words_of_a_newer_bookie_are_no_words_we_know() -> None:
     assert (found.state, found.verdict) == (State.UNSPECIFIED, None)
     assert (found.volumes[0].contents, found.volumes[0].mount.proof) == (Contents.UNSPECIFIED, MountProof.UNSPECIFIED)
     assert found.volumes[0].sentinel is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        proto.RepairStatus(bytes_per_second=float("nan")),
+        proto.RepairStatus(bytes_per_second=float("inf")),
+        proto.DrainStatus(bytes_per_second=-1e300),
+        proto.RepairStatus(incarnation=(1 << 64) - 1),
+        proto.StorageReport(volumes=[proto.VolumeReport(mount=proto.Mount(total_bytes=1 << 63))]),
+    ],
+    ids=lambda answer: str(answer).strip()[:40],
+)
+def test_a_number_that_nobody_can_store_is_refused(answer: Any) -> None:
+    """A rate that is no number ended each pass of an operator; one of 64 bits without a sign has no place in a
+    status."""
+    (kind,) = (one for one, message in encoding.MESSAGES.items() if message is type(answer))
+
+    with pytest.raises(BadInput, match="64 bits"):
+        encoding.decode(kind, answer)
+
+
+def test_the_greatest_numbers_that_ours_say_are_read() -> None:
+    answer = proto.BlockedLedger(ledger_id=(1 << 63) - 1)
+
+    assert encoding.decode(port.BlockedLedger, answer).ledger_id == (1 << 63) - 1
+
+
+def test_a_mode_that_a_newer_bookie_has_is_no_word_we_know() -> None:
+    reply = proto.SetModeReply(state=99)  # type: ignore[arg-type]
+
+    assert calls.end_turn(operator_epoch=1).read(reply) is State.UNSPECIFIED
 
 
 def test_a_number_that_an_older_bookie_does_not_send_is_not_known_and_not_zero() -> None:
