@@ -151,7 +151,10 @@ class _Asking:
         if isinstance(answer, BaseException):
             assert isinstance(answer, BookieError)
             self._last_error = answer
-            if answer.fatal or self._undecided.failed(ledger_id, str(answer) or type(answer).__name__):
+            is_answer = isinstance(answer, errors.MetadataDenied)  # about one record: many of them are no silence
+            if answer.fatal or self._undecided.failed(
+                ledger_id, str(answer) or type(answer).__name__, is_answer=is_answer
+            ):
                 raise answer
             return None
         self._undecided.decided(ledger_id)

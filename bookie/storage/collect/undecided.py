@@ -32,11 +32,11 @@ class Undecided:
     def __init__(self) -> None:
         self._cases: dict[LedgerId, _Case] = {}
         self._in_a_row = 0
-        self._has_answer = False
+        self._has_answer = self._has_failed = False
 
     def begin(self, *, all_due: bool = False) -> None:
         """Begin a run. `all_due`: a person asks, so no ledger's question is put off."""
-        self._in_a_row, self._has_answer = 0, False
+        self._in_a_row, self._has_answer, self._has_failed = 0, False, False
         for case in self._cases.values():
             case.pause_runs = 0 if all_due else max(0, case.pause_runs - 1)
 
@@ -49,26 +49,27 @@ class Undecided:
         self._in_a_row, self._has_answer = 0, True
         self._cases.pop(ledger_id, None)
 
-    def failed(self, ledger_id: LedgerId, reason: str) -> bool:
-        """Note that the store gave no answer about the ledger. Return True when the run must end:
-        the store seems silent."""
+    def failed(self, ledger_id: LedgerId, reason: str, *, is_answer: bool = False) -> bool:
+        """Note that the store gave no answer about the ledger; `is_answer`: that it refused one, so it is not away.
+        Return True when the run must end: the store seems silent."""
         case = self._cases.setdefault(ledger_id, _Case(reason))
         case.reason = reason
         case.pause_runs = min(PAUSE_RUNS_MAX, 1 << min(case.failures, 10))
         case.failures += 1
-        self._in_a_row += 1
+        self._has_failed = True
+        self._in_a_row = 0 if is_answer else self._in_a_row + 1
         return self._in_a_row >= IN_A_ROW_MAX or len(self._cases) > LISTED_MAX
 
     @property
     def is_silent(self) -> bool:
         """Return True when this run asked questions and got no answer to any of them."""
-        return self._in_a_row > 0 and not self._has_answer
+        return self._has_failed and not self._has_answer
 
     @property
     def is_unasked(self) -> bool:
         """Return True when this run asked nothing, because all questions there are were put off: it says nothing of the
         store."""
-        return bool(self._cases) and not self._in_a_row and not self._has_answer
+        return bool(self._cases) and not self._has_failed and not self._has_answer
 
     def __iter__(self) -> Iterator[tuple[LedgerId, str]]:
         """Iterate over the undecided ledgers, ascending, with the reason of each."""

@@ -13,7 +13,7 @@ from bookie_operator.evidence.facts import (
     PodFacts,
 )
 from bookie_operator.model import names
-from bookie_operator.model.values import parse_quantity, parse_time, parse_time_or_0
+from bookie_operator.model.values import parse_quantity, parse_time_or_0
 from bookie_operator.resources.common import Manifest
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -100,12 +100,12 @@ def has_ended(pod: Manifest) -> bool:
 def node(manifest: Manifest) -> NodeFacts:
     conditions = {entry["type"]: entry for entry in (manifest.get("status") or {}).get("conditions") or ()}
     ready = conditions.get("Ready") or {}
-    since = ready.get("lastTransitionTime")
+    since_ms = parse_time_or_0(ready.get("lastTransitionTime"))
     return NodeFacts(
         name=manifest["metadata"]["name"],
         uid=manifest["metadata"]["uid"],
-        is_ready=ready.get("status") == "True" and since is not None,
-        ready_since_ms=parse_time(since) if since is not None else 0,
+        is_ready=ready.get("status") == "True" and since_ms > 0,
+        ready_since_ms=since_ms,
         is_out_of_service=any(
             taint.get("key") == _OUT_OF_SERVICE for taint in (manifest.get("spec") or {}).get("taints") or ()
         ),

@@ -57,10 +57,11 @@ def test_a_pod_has_ended_only_by_its_kubelets_word_about_every_container(
     [
         ({"status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}, True),
         ({"status": "True"}, False),
+        ({"status": "True", "lastTransitionTime": "0000-01-01T00:00:00Z"}, False),  # what Go can say, and Python not
         ({"status": "Unknown", "lastTransitionTime": "2027-01-15T08:00:00Z"}, False),
         ({"status": "False", "lastTransitionTime": "2027-01-15T08:00:00Z"}, False),
     ],
-    ids=["ready", "nobody knows since when", "its kubelet is not heard", "not ready"],
+    ids=["ready", "nobody knows since when", "nobody can read since when", "its kubelet is not heard", "not ready"],
 )
 def test_a_node_is_ready_only_by_the_word_of_its_kubelet(ready: dict[str, Any], *, is_ready: bool) -> None:
     """A node that is ready for long proves that an older pod's process ended."""

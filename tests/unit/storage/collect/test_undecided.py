@@ -23,11 +23,12 @@ class Metadata:
     def __init__(self, *cannot_tell: int) -> None:
         self.cannot_tell = set(cannot_tell)
         self.asked: list[int] = []
+        self.error: type[errors.MetadataError] = errors.MetadataError
 
     async def is_absent(self, ledger_id: LedgerId) -> bool:
         self.asked.append(ledger_id)
         if ledger_id in self.cannot_tell:
-            raise errors.MetadataError(f"the record of ledger {ledger_id} cannot be read")
+            raise self.error(f"the record of ledger {ledger_id} cannot be read")
         return ledger_id != 100
 
 
@@ -107,15 +108,37 @@ async def test_a_metadata_store_that_answers_nothing_ends_the_run_soon_and_what_
     await bench.life(work)
 
 
+@story(run, entry_log_bytes_max=4096)
+async def test_records_that_are_withheld_are_no_silence_however_many_there_are_in_a_row(bench: Bench) -> None:
+    """Of another owner in ZooKeeper: each run ended at the first eight that were due, and nothing behind them went."""
+
+    async def work(store: EntryStore) -> None:
+        await fill(bench, store, list(range(1, 41)))
+        withheld = Metadata(*range(1, 31))
+        withheld.error = errors.MetadataDenied
+
+        found = await collector.collect(store, withheld.is_absent, undecided=(undecided := Undecided()))
+
+        assert (found.ledgers_deleted, len(undecided)) == (10, 30)
+        assert [ledger_id async for ledger_id in store.ledgers()] == [*range(1, 31), 100]
+
+    await bench.life(work)
+
+
+@pytest.mark.parametrize("kind", [errors.MetadataError, errors.MetadataDenied])
 @story(run)
-async def test_of_a_few_ledgers_nobody_tells_of_none_and_the_run_says_so(bench: Bench) -> None:
+async def test_of_a_few_ledgers_nobody_tells_of_none_and_the_run_says_so(
+    bench: Bench, *, kind: type[errors.MetadataError]
+) -> None:
     """Fewer than end a run early: it would have reported that all is well, and nothing to collect."""
 
     async def work(store: EntryStore) -> None:
         await fill(bench, store, [1, 2])
 
+        metadata = Metadata(1, 2, 100)
+        metadata.error = kind
         with pytest.raises(errors.MetadataError, match="cannot be read"):
-            await collector.collect(store, Metadata(1, 2, 100).is_absent)
+            await collector.collect(store, metadata.is_absent)
         found = await collector.collect(store, Metadata(1, 2).is_absent)
 
         assert found.ledgers_deleted == 0  # one answer: the store can be asked
