@@ -27,6 +27,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from bookie.base import errors
 from bookie.base.errors import BookieError
 from bookie.base.ids import BookieId, BootEpoch, Incarnation
+from bookie.base.rounds import Rounds
 from bookie.base.throttle import Throttle
 from bookie.client import cluster
 from bookie.client.client import Client
@@ -374,13 +375,13 @@ class Boot:
         assert self._identities is not None
         return await self._identities.while_held()
 
-    async def repair(self, store: EntryStore, metadata: MetadataStore) -> None:
+    async def repair(self, store: EntryStore, metadata: MetadataStore, rounds: Rounds) -> None:
         """Examine what is in doubt, then run phase two, until nothing is left to repair. Run it beside serving:
-        recoveries need our answers too."""
+        recoveries need our answers too. `rounds`: told of what the examining comes to."""
         note = await notes.read(self._world.disk, self._volumes)
         async with self._client(metadata) as client:
             means = self._means(store, client)
-            await Examiner(means, self.progress).run()
+            await Examiner(means, self.progress, rounds).run()
             await LimboRepair(means, self.progress, verify=note is not None and note.verify).run()
         if note is not None:
             await notes.remove(self._world.disk, self._volumes)

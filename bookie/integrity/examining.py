@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from bookie.base.errors import BookieError
 from bookie.base.ids import LedgerId
+from bookie.base.rounds import Rounds
 from bookie.base.throttle import Throttle
 from bookie.base.units import NS_PER_MS
 from bookie.client.ledgers import in_batches
@@ -28,18 +29,20 @@ log = logging.getLogger(__name__)
 
 # Each step is a flush of every index; so many ledgers share one.
 _SETTLED_TOGETHER = 1_024
+_JOB = "examining"
 
 
 class Examiner:
     """Examines all ledgers in doubt. `run` returns when none is left."""
 
-    def __init__(self, means: RepairMeans, progress: BootProgress) -> None:
+    def __init__(self, means: RepairMeans, progress: BootProgress, rounds: Rounds | None = None) -> None:
         self._store = means.store
         self._ledgers = means.ledgers
         self._me = means.me
         self._options = means.options
         self._clock = means.world.clock
         self._progress = progress
+        self._rounds = rounds or Rounds()
         self._pace = Throttle(means.options.examine_ledgers_per_s)
         self._reads = SessionReads(means.ledgers, means.retry)
 
@@ -52,11 +55,13 @@ class Examiner:
         while not self._store.doubt.is_over:
             try:
                 await self._go_down()
+                self._rounds.came_to_end(_JOB)
             except BookieError as error:
                 if error.fatal:
                     raise
                 # Nothing is lost, and what is left stays in doubt: when there is room, or an answer, again. A full
                 # journal disk refuses marks as a bookie that is read-only.
+                self._rounds.given_up(_JOB, error)
                 log.warning("examining is interrupted reason=%s", error)
                 await self._pause(self._options.retry_delay_ms_max)
         progress = self._progress

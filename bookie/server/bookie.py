@@ -425,7 +425,7 @@ class Bookie:
         """Repair what was lost; afterwards what is found lost while we serve."""
         clock = self.world.clock
         while True:
-            await self.boot.repair(store, metadata)
+            await self.boot.repair(store, metadata, self.rounds)
             while not store.quarantined:
                 await clock.sleep_until(clock.monotonic_ns() + _QUARANTINE_INTERVAL_NS)
 

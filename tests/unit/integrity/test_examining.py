@@ -10,6 +10,7 @@ import pytest
 import integrity_support as build
 from bookie.base import errors
 from bookie.base.ids import BookieId, BootEpoch, EntryId, LedgerId
+from bookie.base.rounds import Rounds
 from bookie.base.throttle import Throttle
 from bookie.integrity import phase_one
 from bookie.integrity.examining import Examiner
@@ -324,6 +325,29 @@ async def test_a_listing_that_breaks_off_ends_no_doubt_and_is_tried_again(bench:
         assert [marks_of(store, number) for number in (7, 49, 51, 60)] == [(False, True)] * 4
 
     await bench.life(work)
+
+
+@story(run)
+async def test_what_interrupts_the_examining_is_told_until_a_round_comes_to_its_end(bench: Bench) -> None:
+    """The bookie is REPAIRING for as long as it lasts; a log line was all that said why."""
+    records, rounds, seen = Records(dict.fromkeys((7, 60), OURS)), Rounds(), list[dict[str, str]]()
+    records.listing_fails = [errors.MetadataDenied("the ledgers may not be listed")]
+
+    async def work(store: EntryStore) -> None:
+        await doubt(bench, store, records)
+        means = means_of(bench, store, records)
+        was = records.iterate_down
+
+        def listed() -> AsyncGenerator[LedgerId, None]:
+            seen.append(rounds.last())
+            return was()
+
+        records.iterate_down = listed  # type: ignore[method-assign]
+        await Examiner(means, BootProgress(means.world.clock), rounds).run()
+
+    await bench.life(work)
+    assert seen == [{}, {"examining": "the ledgers may not be listed"}]
+    assert rounds.last() == {"examining": ""}
 
 
 @pytest.mark.parametrize("how", [ProcessEnd.POWER_CUT, ProcessEnd.KILL])
