@@ -28,7 +28,9 @@ def test_a_start_that_is_cancelled_kills_a_process_that_does_not_end(
             finally:
                 await child.stop()
 
-        while "up" not in log.read_text(encoding="utf-8"):
+        deadline_s = time.monotonic() + 30
+        while "up" not in (said := log.read_text(encoding="utf-8")):
+            assert time.monotonic() < deadline_s, f"the child did not say that it is up in 30 s, but {said!r}"
             await asyncio.to_thread(time.sleep, 0.01)
         starting = asyncio.get_running_loop().create_task(start())
         await asyncio.sleep(0)
